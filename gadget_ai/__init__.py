@@ -1,0 +1,1 @@
+"""One streaming chat interface over the openai and ollama SDKs. Imports nothing of the web service or the drone."""

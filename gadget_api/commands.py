@@ -1,0 +1,214 @@
+"""Requests and pushes on the socket that are not events of a turn.
+
+A request carries one object and is acknowledged with `{ok: true, ...}` (the reply model here) or
+`{ok: false, error: {code, message, retryable}}`.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from gadget_api.drones import DroneRegistration, DroneStatus
+from gadget_api.errors import ErrorCode
+from gadget_api.ids import Id
+from gadget_api.model import WireModel
+from gadget_api.sessions import ChatSession, SessionLock
+from gadget_api.turns import ChatTurn
+from gadget_api.work_order import WorkOrder
+from gadget_api.workspace import WorkspaceMode
+
+Content = Annotated[str, StringConstraints(min_length=1)]
+
+
+class Done(WireModel):
+    """The reply that says no more than yes."""
+
+    ok: Literal[True] = True
+
+
+class Cursor(WireModel):
+    """The last event a watcher has; `seq` 0 is before the first."""
+
+    turn_id: Id
+    seq: int = Field(ge=0)
+
+
+# IDE -> web
+
+
+class SelectSession(WireModel):
+    chat_session_id: Id
+    after: Cursor | None = None
+    """Null: the running turn from its first event. Else everything after this event."""
+
+
+class SessionSelected(WireModel):
+    ok: Literal[True] = True
+    session: ChatSession
+    turns: tuple[ChatTurn, ...]
+    """The latest turns, newest first."""
+    lock: SessionLock | None
+    workspace_mode: WorkspaceMode
+
+
+class RequestSessionLock(WireModel):
+    chat_session_id: Id
+    drone_id: Id
+
+
+class ReleaseSessionLock(WireModel):
+    chat_session_id: Id
+
+
+class RequestWorkspaceMode(WireModel):
+    chat_session_id: Id
+    mode: WorkspaceMode
+
+
+class SubmitPrompt(WireModel):
+    chat_session_id: Id
+    content: Content
+    prompt_id: Id
+    """Made by the client; the same one again answers the same turn."""
+
+
+class PromptSubmitted(WireModel):
+    ok: Literal[True] = True
+    turn: ChatTurn
+
+
+class CancelTurn(WireModel):
+    turn_id: Id
+
+
+class SteerTurn(WireModel):
+    turn_id: Id
+    content: Content
+    steer_id: Id
+
+
+class NewTurn(WireModel):
+    """The body of `POST /sessions/{id}/turns`."""
+
+    content: Content
+    prompt_id: Id
+
+
+class NewSteer(WireModel):
+    """The body of `POST /turns/{id}/steer`."""
+
+    content: Content
+    steer_id: Id | None = None
+
+
+# web -> drone
+
+
+class LockSession(WireModel):
+    """Work for this session alone from now on."""
+
+    chat_session_id: Id
+    name: str
+    project_id: Id
+    slug: str
+    git_url: str
+
+
+class UnlockSession(WireModel):
+    chat_session_id: Id
+
+
+class SetWorkspaceMode(WireModel):
+    chat_session_id: Id
+    mode: WorkspaceMode
+
+
+class ProcessWorkOrder(WireModel):
+    work_order: WorkOrder
+
+
+class TurnAck(WireModel):
+    """Everything up to `seq` is stored."""
+
+    turn_id: Id
+    seq: int
+
+
+class TurnResend(WireModel):
+    """Events are missing: send again everything after `afterSeq`."""
+
+    turn_id: Id
+    after_seq: int
+
+
+class TurnRevoked(WireModel):
+    """The turn went on without this drone, or is over, or was never its own: stop, and drop what is left of it."""
+
+    turn_id: Id
+    code: ErrorCode
+    message: str
+
+
+class RecoveryAction(StrEnum):
+    DISCARD = "discard"
+    RESUME = "resume"
+    RETRY = "retry"
+
+
+class CrashRecoveryResponse(WireModel):
+    turn_id: Id
+    action: RecoveryAction
+    retry_delay: int = 0
+    """Milliseconds to wait before a retry."""
+    epoch: int = 0
+    """The epoch to go on with; 0 with `discard`."""
+    acked_seq: int = 0
+    work_order: WorkOrder | None = None
+    """With `resume` and `retry`: the order again, for the drone kept no key."""
+
+
+# drone -> web
+
+
+class DroneWorkspaceMode(WireModel):
+    mode: WorkspaceMode
+
+
+class RequestCrashRecovery(WireModel):
+    workspace_id: str
+    turn_id: Id
+    chat_session_id: Id
+    last_seq: int = Field(ge=0)
+
+
+class ReportStatus(WireModel):
+    status: DroneStatus
+    projects: tuple[Id, ...] | None = None
+    """The projects it has cloned; null leaves the record as it is."""
+
+
+# web -> IDE
+
+
+class TurnStatus(WireModel):
+    turn: ChatTurn
+
+
+class SessionUpdated(WireModel):
+    session: ChatSession
+
+
+class DroneStatusChanged(WireModel):
+    drone: DroneRegistration
+
+
+class WorkspaceModeChanged(WireModel):
+    chat_session_id: Id
+    drone_id: Id
+    mode: WorkspaceMode
+
+
+class SessionLockChanged(WireModel):
+    chat_session_id: Id
+    lock: SessionLock | None

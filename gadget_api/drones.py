@@ -1,0 +1,63 @@
+"""Drones: the daemons that do the work."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from gadget_api.ids import Id
+from gadget_api.model import UtcTime, WireModel
+from gadget_api.sessions import Name
+from gadget_api.workspace import WorkspaceMode
+
+
+class DroneStatus(StrEnum):
+    STARTING = "starting"
+    AVAILABLE = "available"
+    BUSY = "busy"
+    OFFLINE = "offline"
+
+
+class DroneRegistration(WireModel):
+    """A drone as its user sees it. The same workspace is always the same registration."""
+
+    id: Id = Field(alias="_id")
+    created_at: UtcTime
+    user: Id
+    name: Name
+    hostname: str
+    workspace_dir: str
+    workspace_id: str
+    status: DroneStatus
+    workspace_mode: WorkspaceMode
+    last_seen_at: UtcTime
+    turn: Id | None = None
+    """The turn it works on."""
+    projects: tuple[Id, ...] = ()
+    """Projects that it has cloned, as far as the server knows."""
+
+
+class NewRegistration(WireModel):
+    hostname: Annotated[str, StringConstraints(min_length=1, max_length=255)]
+    workspace_dir: Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+    workspace_id: Annotated[str, StringConstraints(min_length=8, max_length=64)]
+    name: Name | None = None
+    """Null names it after its host and directory."""
+    protocol_version: int | None = None
+
+
+class Registered(WireModel):
+    registration: DroneRegistration
+    token: str
+    """The drone's credential: for this user and this workspace alone."""
+
+
+class DroneChanges(WireModel):
+    name: Name | None = None
+
+
+class NewDroneToken(WireModel):
+    """A credential for a drone that has not registered yet; the first workspace to use it keeps it."""
+
+    token: str
+    expires_at: UtcTime

@@ -1,0 +1,182 @@
+"""What can go wrong, as codes, as one exception tree, and as documents on the wire.
+
+    GadgetError                 code, message, retryable
+    ├── InvalidInput            the caller must change something        HTTP 400 / 413 / 422
+    ├── NotAuthenticated        no token, or one that is not valid      HTTP 401
+    ├── NotAllowed              this token may not do this              HTTP 403
+    ├── NotFound                unknown, or another user's              HTTP 404
+    ├── Conflict                it is, but not in a state for this      HTTP 409
+    ├── TooMany                 a limit on rate or number               HTTP 429
+    ├── Unavailable             something we need is away; try again    HTTP 502 / 503
+    └── (elsewhere) LLMError in gadget_ai, ToolError in gadget_drone
+
+Every message is one plain sentence that says what to do. Codes are compared, never texts.
+"""
+
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from gadget_api.model import WireModel
+
+
+class ErrorCode(StrEnum):
+    """Every error code there is, in REST problem documents, socket replies and the `error` of a turn."""
+
+    # the request
+    INVALID_REQUEST = "invalidRequest"
+    TOO_LARGE = "tooLarge"
+    UNKNOWN_EVENT = "unknownEvent"
+    PROTOCOL_MISMATCH = "protocolMismatch"
+    METHOD_NOT_ALLOWED = "methodNotAllowed"
+    HOST_NOT_ALLOWED = "hostNotAllowed"
+    ORIGIN_NOT_ALLOWED = "originNotAllowed"
+    RATE_LIMITED = "rateLimited"
+    # who
+    BAD_CREDENTIALS = "badCredentials"
+    NOT_AUTHENTICATED = "notAuthenticated"
+    NOT_ALLOWED = "notAllowed"
+    REGISTRATION_CLOSED = "registrationClosed"
+    # what
+    NOT_FOUND = "notFound"
+    ALREADY_EXISTS = "alreadyExists"
+    URL_NOT_ALLOWED = "urlNotAllowed"
+    TURN_OVER = "turnOver"
+    TURN_NOT_RUNNING = "turnNotRunning"
+    # drones and workspaces
+    DRONE_BUSY = "droneBusy"
+    DRONE_LOCKED = "droneLocked"
+    DRONE_OFFLINE = "droneOffline"
+    DRONE_STOPPING = "droneStopping"
+    WORKSPACE_BUSY = "workspaceBusy"
+    WORKSPACE_IN_USE = "workspaceInUse"
+    WORKSPACE_MISMATCH = "workspaceMismatch"
+    WORKSPACE_REFUSED = "workspaceRefused"
+    WORKSPACE_DAMAGED = "workspaceDamaged"
+    WORKSPACE_TOO_NEW = "workspaceTooNew"
+    STALE_EPOCH = "staleEpoch"
+    GIT_FAILED = "gitFailed"
+    GIT_URL_NOT_ALLOWED = "gitUrlNotAllowed"
+    # the model
+    MODEL_UNREACHABLE = "modelUnreachable"
+    MODEL_TIMEOUT = "modelTimeout"
+    MODEL_AUTH = "modelAuth"
+    MODEL_NOT_FOUND = "modelNotFound"
+    MODEL_RATE_LIMITED = "modelRateLimited"
+    MODEL_OVERLOADED = "modelOverloaded"
+    MODEL_REFUSED = "modelRefused"
+    MODEL_BAD_RESPONSE = "modelBadResponse"
+    MODEL_CUT_OFF = "modelCutOff"
+    MODEL_EMPTY = "modelEmpty"
+    CONTEXT_TOO_LONG = "contextTooLong"
+    # tools
+    UNKNOWN_TOOL = "unknownTool"
+    INVALID_ARGUMENTS = "invalidArguments"
+    TOOL_FAILED = "toolFailed"
+    # us
+    STORE_UNAVAILABLE = "storeUnavailable"
+    SERVER_UNREACHABLE = "serverUnreachable"
+    CANCELLED = "cancelled"
+    INTERNAL = "internal"
+
+
+class ErrorInfo(WireModel):
+    """An error inside another document or reply."""
+
+    code: ErrorCode
+    message: str
+    """One sentence for a person: what is wrong and what to do."""
+    retryable: bool = False
+
+
+class GadgetError(Exception):
+    """An error that we know by its code."""
+
+    http_status: ClassVar[int] = 500
+    title: ClassVar[str] = "Something failed"
+
+    def __init__(self, code: ErrorCode, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.retryable = retryable
+
+    @property
+    def info(self) -> ErrorInfo:
+        return ErrorInfo(code=self.code, message=self.message, retryable=self.retryable)
+
+
+class InvalidInput(GadgetError):
+    http_status = 422
+    title = "The request cannot be taken"
+
+    def __init__(self, message: str, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> None:
+        super().__init__(code, message)
+
+
+class TooLarge(InvalidInput):
+    http_status = 413
+    title = "Too large"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, ErrorCode.TOO_LARGE)
+
+
+class NotAuthenticated(GadgetError):
+    http_status = 401
+    title = "Not signed in"
+
+    def __init__(self, message: str, code: ErrorCode = ErrorCode.NOT_AUTHENTICATED) -> None:
+        super().__init__(code, message)
+
+
+class NotAllowed(GadgetError):
+    http_status = 403
+    title = "Not allowed"
+
+    def __init__(self, message: str, code: ErrorCode = ErrorCode.NOT_ALLOWED) -> None:
+        super().__init__(code, message)
+
+
+class NotFound(GadgetError):
+    http_status = 404
+    title = "Not found"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(ErrorCode.NOT_FOUND, f"There is no such {what}.")
+
+
+class Conflict(GadgetError):
+    http_status = 409
+    title = "Not in a state for this"
+
+
+class TooMany(GadgetError):
+    http_status = 429
+    title = "Too many"
+
+    def __init__(self, message: str, *, retry_after_s: int = 1) -> None:
+        super().__init__(ErrorCode.RATE_LIMITED, message, retryable=True)
+        self.retry_after_s = retry_after_s
+
+
+class Unavailable(GadgetError):
+    http_status = 503
+    title = "Not available now"
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(code, message, retryable=True)
+
+
+class Problem(WireModel):
+    """An RFC 9457 problem document, `application/problem+json`."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    code: ErrorCode
+
+
+def failure(error: GadgetError) -> dict[str, Any]:
+    """The socket reply of a request that failed: `{ok: false, error: {code, message, retryable}}`."""
+    return {"ok": False, "error": error.info.to_wire()}

@@ -1,0 +1,136 @@
+"""The events of a turn: one numbered stream, the same on the socket, over REST, in the store and in the journal.
+
+The drone gives each event of a turn its `seq` (1, 2, 3 ... without gaps). `type` is the socket event's name.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from gadget_api.errors import ErrorInfo
+from gadget_api.ids import Id
+from gadget_api.messages import AssistantMessage, FinishReason, Usage
+from gadget_api.model import UtcTime, WireModel
+from gadget_api.turns import ChatTurnStatus, TurnStats
+
+MAX_EVENT_BYTES = 1_000_000
+"""No event is larger as JSON: it is one Socket.IO frame, and frames are cut off at 1 MB."""
+
+
+class TurnEvent(WireModel):
+    """What every event of a turn carries."""
+
+    turn_id: Id
+    chat_session_id: Id
+    epoch: int = Field(ge=1)
+    """Which dispatch of the turn this belongs to; the store refuses an older one."""
+    seq: int = Field(ge=1)
+    at: UtcTime
+
+
+class Thinking(TurnEvent):
+    """A piece of the model's thinking."""
+
+    type: Literal["thinking"] = "thinking"
+    content: str
+
+
+class Response(TurnEvent):
+    """A piece of the model's answer."""
+
+    type: Literal["response"] = "response"
+    content: str
+
+
+class ToolStarted(TurnEvent):
+    """A tool is about to run."""
+
+    type: Literal["toolStarted"] = "toolStarted"
+    call_id: str
+    name: str
+    params: dict[str, Any]
+
+
+class ToolOutput(TurnEvent):
+    """A piece of a running tool's output."""
+
+    type: Literal["toolOutput"] = "toolOutput"
+    call_id: str
+    content: str
+
+
+class BlobRef(WireModel):
+    """Content too large for an event, to be fetched at `GET /turns/{turnId}/blobs/{blobId}`."""
+
+    blob_id: Id
+    size_bytes: int
+
+
+class ToolCall(TurnEvent):
+    """A tool has ended."""
+
+    type: Literal["toolCall"] = "toolCall"
+    call_id: str
+    name: str
+    params: dict[str, Any]
+    response: str
+    """What the model was told: the whole output, or its head and tail when that was too large (then see `blob`)."""
+    is_error: bool
+    duration_ms: int
+    blob: BlobRef | None = None
+
+
+class Step(TurnEvent):
+    """One finished model call: the durable boundary of a turn."""
+
+    type: Literal["step"] = "step"
+    index: int = Field(ge=1)
+    message: AssistantMessage
+    usage: Usage
+    finish_reason: FinishReason
+    model: str
+
+
+class Steered(TurnEvent):
+    """A message of the user's was put before the model while the turn ran."""
+
+    type: Literal["steered"] = "steered"
+    steer_id: Id
+    content: str
+
+
+class Notice(TurnEvent):
+    """Something the user should know: retrying, cloning, truncated context ..."""
+
+    type: Literal["notice"] = "notice"
+    level: Literal["info", "warning", "error"]
+    code: str
+    message: str
+
+
+class WorkOrderComplete(TurnEvent):
+    """The end of a turn: last, and once."""
+
+    type: Literal["workOrderComplete"] = "workOrderComplete"
+    success: bool
+    message: str
+    status: ChatTurnStatus
+    stats: TurnStats
+    error: ErrorInfo | None = None
+
+
+AnyTurnEvent = Annotated[
+    Thinking | Response | ToolStarted | ToolOutput | ToolCall | Step | Steered | Notice | WorkOrderComplete,
+    Field(discriminator="type"),
+]
+turn_event = TypeAdapter[AnyTurnEvent](AnyTurnEvent)
+"""Validates and serialises any event of a turn."""
+
+EVENT_TYPES: dict[str, type[TurnEvent]] = {
+    cls.model_fields["type"].default: cls
+    for cls in (Thinking, Response, ToolStarted, ToolOutput, ToolCall, Step, Steered, Notice, WorkOrderComplete)
+}
+DELTA_TYPES = frozenset({"thinking", "response", "toolOutput"})
+"""Events that repeat in pieces what a later event holds whole; those of a finished turn may expire."""
+HISTORY_TYPES = ("step", "toolCall", "steered")
+"""The events that a turn's messages are built from."""

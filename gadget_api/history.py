@@ -1,0 +1,50 @@
+"""From a turn's events to the messages a model reads.
+
+Used by the web service for the turns that are over, and by the drone when it goes on with a turn after a crash:
+one function, so that a history is the same wherever it is built.
+"""
+
+from collections.abc import Iterable
+
+from gadget_api.events import Steered, Step, ToolCall
+from gadget_api.ids import Id
+from gadget_api.messages import INTERRUPTED, Message, ModelMessage, ToolMessage, UserMessage, unanswered
+from gadget_api.model import WireModel
+
+
+class TurnHistory(WireModel):
+    """One turn as messages: the prompt, then all that was said and done."""
+
+    turn_id: Id
+    messages: tuple[Message, ...]
+
+
+class HistoryPage(WireModel):
+    """A page of a session's history, oldest turn first."""
+
+    items: tuple[TurnHistory, ...]
+    next_cursor: str | None
+
+
+def work_messages(events: Iterable[Step | ToolCall | Steered]) -> list[Message]:
+    """The messages of a turn after its prompt, from its `HISTORY_TYPES` events in the order of `seq`.
+
+    In order for any model: a tool result follows the call it answers, and a call that was cut off is answered
+    with `INTERRUPTED` as soon as anything else follows it. Calls at the very end may still be open (`unanswered`).
+    """
+    messages: list[Message] = []
+    for event in events:
+        if isinstance(event, ToolCall):
+            messages.append(ToolMessage(call_id=event.call_id, name=event.name, content=event.response))
+            continue
+        messages.extend(interrupted_results(messages))
+        if isinstance(event, Step):
+            messages.append(ModelMessage.of(event.message))
+        else:
+            messages.append(UserMessage(content=event.content))
+    return messages
+
+
+def interrupted_results(messages: list[Message]) -> list[ToolMessage]:
+    """A result for each call in `messages` that has none."""
+    return [ToolMessage(call_id=call.call_id, name=call.name, content=INTERRUPTED) for call in unanswered(messages)]

@@ -1,0 +1,27 @@
+"""Identifiers."""
+
+import secrets
+import threading
+import time
+from typing import Annotated
+
+from pydantic import StringConstraints
+
+Id = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+"""The `_id` of a document: 24 hexadecimal digits when we made it. An id nobody knows is "not found", not "invalid"."""
+
+_RANDOM_BITS = 48
+_lock = threading.Lock()
+_last = 0
+
+
+def new_id() -> str:
+    """A fresh id, 24 hexadecimal digits: 48 bits of milliseconds since 1970, then 48 random bits.
+
+    Ids made by one process sort in the order they were made, so "newest first" is `_id` descending.
+    """
+    global _last
+    fresh = (time.time_ns() // 1_000_000 << _RANDOM_BITS) | secrets.randbits(_RANDOM_BITS)
+    with _lock:
+        _last = fresh if fresh > _last else _last + 1
+        return f"{_last:024x}"

@@ -1,0 +1,105 @@
+"""A turn: one prompt, and all the work that answers it."""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from gadget_api.errors import ErrorInfo
+from gadget_api.ids import Id
+from gadget_api.messages import Usage
+from gadget_api.model import UtcTime, WireModel
+from gadget_api.providers import ModelPrice
+from gadget_api.sessions import SessionMode
+
+MAX_PROMPT_BYTES = 900_000
+"""The largest prompt, in UTF-8: it must fit one Socket.IO frame with room for its envelope."""
+
+
+class ChatTurnStatus(StrEnum):
+    QUEUED = "queued"
+    PROCESSING = "processing"
+    FINISHED = "finished"
+    ERROR = "error"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_over(self) -> bool:
+        return self in (ChatTurnStatus.FINISHED, ChatTurnStatus.ERROR, ChatTurnStatus.CANCELLED)
+
+
+def duration_label(duration_ms: int) -> str:
+    """`850 ms`, `12.3s`, `2m 05s`, `3h 07m`."""
+    if duration_ms < 1000:
+        return f"{duration_ms} ms"
+    seconds = duration_ms // 1000
+    if seconds < 60:
+        return f"{duration_ms / 1000:.1f}s"
+    if seconds < 3600:
+        return f"{seconds // 60}m {seconds % 60:02d}s"
+    return f"{seconds // 3600}h {seconds % 3600 // 60:02d}m"
+
+
+class TurnStats(WireModel):
+    """What a turn has used so far."""
+
+    tool_call_count: int = 0
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    thinking_token_count: int = 0
+    response_tokens: int = 0
+    cost: float | None = None
+    """US dollars; null where the provider's model entry gives no price."""
+    duration_ms: int = 0
+    duration_label: str = "pending"
+    """`pending` until the turn is over, then such as `2m 05s`."""
+
+    def with_step(self, usage: Usage, price: ModelPrice | None) -> "TurnStats":
+        cost = self.cost
+        if price is not None:
+            cost = round((cost or 0.0) + price.cost_usd(usage), 9)
+        return self.replace(
+            input_tokens=self.input_tokens + usage.input_tokens,
+            cached_input_tokens=self.cached_input_tokens + usage.cached_input_tokens,
+            thinking_token_count=self.thinking_token_count + usage.thinking_token_count,
+            response_tokens=self.response_tokens + usage.response_tokens,
+            cost=cost,
+        )
+
+    def with_tool_call(self) -> "TurnStats":
+        return self.replace(tool_call_count=self.tool_call_count + 1)
+
+    def ended(self, duration_ms: int) -> "TurnStats":
+        return self.replace(duration_ms=duration_ms, duration_label=duration_label(duration_ms))
+
+
+class Prompts(WireModel):
+    user: str
+
+
+class ChatTurn(WireModel):
+    """One prompt and its work. `thinking` and `response` are those of the last step; the rest is in its events."""
+
+    id: Id = Field(alias="_id")
+    created_at: UtcTime
+    user: Id
+    session: Id
+    project: Id
+    provider: Id
+    llm: str
+    """The provider's name of the model."""
+    mode: SessionMode
+    workspace_id: str | None = None
+    drone: Id | None = None
+    status: ChatTurnStatus
+    status_reason: str | None = None
+    """Why the turn waits, in words for a person; null when it does not."""
+    prompt_id: Id
+    prompts: Prompts
+    thinking: str = ""
+    response: str = ""
+    error: ErrorInfo | None = None
+    epoch: int = 0
+    """Counts the dispatches of the turn; 0 before the first."""
+    last_seq: int = 0
+    """The highest `seq` that `stats`, `thinking` and `response` take in: up to date at each step and at the end."""
+    stats: TurnStats = TurnStats()

@@ -1,0 +1,59 @@
+"""Users and how they sign in."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, SecretStr, StringConstraints
+
+from gadget_api.ids import Id
+from gadget_api.model import UtcTime, WireModel
+from gadget_api.sessions import Name
+
+
+def _check_email(email: str) -> str:
+    name, at, domain = email.rpartition("@")
+    if not (name and at and domain) or any(c.isspace() or not c.isprintable() for c in email):
+        raise ValueError("must be an address such as ada@example.org")
+    return email.lower()
+
+
+Email = Annotated[str, StringConstraints(strip_whitespace=True, max_length=254), AfterValidator(_check_email)]
+Password = Annotated[SecretStr, Field(min_length=8, max_length=1024)]
+
+
+class User(WireModel):
+    id: Id = Field(alias="_id")
+    created_at: UtcTime
+    email: Email
+    display_name: str
+    is_admin: bool = False
+
+
+class Login(WireModel):
+    email: Annotated[str, StringConstraints(max_length=254)]
+    password: Annotated[SecretStr, Field(max_length=1024)]
+
+
+class LinkLogin(WireModel):
+    """The one-time token of a sign-in link."""
+
+    token: Annotated[SecretStr, Field(max_length=200)]
+
+
+class Registration(WireModel):
+    email: Email
+    password: Password
+    display_name: Name | None = None
+
+
+class SignedIn(WireModel):
+    token: str
+    user: User
+
+
+class UserChanges(WireModel):
+    display_name: Name | None = None
+
+
+class NewPassword(WireModel):
+    current_password: Annotated[SecretStr, Field(max_length=1024)]
+    new_password: Password

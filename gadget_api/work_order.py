@@ -1,0 +1,61 @@
+"""The work order: all a drone needs to work on one turn, but for the session's history (which it fetches)."""
+
+from pydantic import Field
+
+from gadget_api.ids import Id
+from gadget_api.model import UtcTime, WireModel
+from gadget_api.providers import ApiType, BaseUrl, ModelParams, ModelPrice
+from gadget_api.sessions import SessionMode
+
+
+class OrderProject(WireModel):
+    id: Id = Field(alias="_id")
+    name: str
+    slug: str
+    git_url: str
+
+
+class OrderSession(WireModel):
+    id: Id = Field(alias="_id")
+    name: str
+    mode: SessionMode
+
+
+class OrderProvider(WireModel):
+    """The provider and its key. The key lives in memory only, and `repr` does not show it."""
+
+    id: Id = Field(alias="_id")
+    name: str
+    sdk: ApiType
+    base_url: BaseUrl
+    api_key: str | None = Field(default=None, repr=False)
+    model_id: str
+    context_window: int | None = None
+    params: ModelParams = ModelParams()
+    price: ModelPrice | None = None
+
+
+class OrderUser(WireModel):
+    id: Id = Field(alias="_id")
+    email: str
+    display_name: str
+
+
+class OrderTurn(WireModel):
+    id: Id = Field(alias="_id")
+    created_at: UtcTime
+    user: OrderUser
+
+
+class WorkOrder(WireModel):
+    work_order_id: Id
+    """The same each time this turn is offered to a drone, so that an offer can be repeated."""
+    epoch: int = Field(ge=1)
+    project: OrderProject
+    session: OrderSession
+    provider: OrderProvider
+    turn: OrderTurn
+    prompt: str
+    workspace_id: str | None = None
+    after_turn: Id | None = None
+    """The turn of this session that came before; null for the first. The history up to it belongs to the context."""
