@@ -3,7 +3,7 @@
 Three implementations: `gadget_ai.openai`, `gadget_ai.ollama`, and the scripted one in `gadget_ai.testing`.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -107,8 +107,8 @@ class ChatClient(Protocol):
         """`message` in this client's form."""
         ...
 
-    def stream(self, messages: Sequence[Encoded], tools: Sequence[ToolSpec]) -> AsyncIterator[Chunk]:
-        """One model call. Raises `LLMError` only. Closing the iterator ends the request at the provider."""
+    def stream(self, messages: Sequence[Encoded], tools: Sequence[ToolSpec]) -> AsyncGenerator[Chunk, None]:
+        """One model call. Raises `LLMError` only. Closing the generator (`aclose`) ends the request at the provider."""
         ...
 
     async def list_models(self) -> list[ListedModel]:

@@ -1,0 +1,26 @@
+"""From a work order's provider to a client."""
+
+from gadget_ai.client import CallOptions, ChatClient, Timeouts
+from gadget_api.providers import ApiType
+from gadget_api.work_order import OrderProvider
+
+
+def connect(provider: OrderProvider, timeouts: Timeouts = Timeouts()) -> ChatClient:  # noqa: B008 (frozen)
+    """A client for the provider's model. Opens no connection; whoever calls this calls `close()`."""
+    options = CallOptions(
+        temperature=provider.params.temperature,
+        top_p=provider.params.top_p,
+        top_k=provider.params.top_k,
+        context_window=provider.context_window,
+        timeouts=timeouts,
+    )
+    # Imported here: an SDK costs 0.3 to 0.7 s to import, and a drone that waits for work needs neither.
+    match provider.sdk:
+        case ApiType.OPENAI:
+            from gadget_ai.openai import OpenAIClient
+
+            return OpenAIClient(provider.base_url, provider.model_id, provider.api_key, options)
+        case ApiType.OLLAMA:
+            from gadget_ai.ollama import OllamaClient
+
+            return OllamaClient(provider.base_url, provider.model_id, provider.api_key, options)

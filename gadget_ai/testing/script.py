@@ -1,0 +1,195 @@
+"""What a scripted model says.
+
+Script([Reply(Think("Hm."), Text("I look.", deltas=3), Call("list", {"path": "."})), Reply(Text("Done."))])
+Script(lambda request: Reply(Text(f"You sent {len(request.messages)} messages.")))
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from gadget_ai.client import TextDelta, ThinkingDelta, ToolCallDelta
+from gadget_api.ids import new_id
+from gadget_api.messages import FinishReason, Usage
+
+
+@dataclass(frozen=True)
+class Text:
+    content: str
+    deltas: int = 1
+    """In how many pieces it comes."""
+    pause_s: float = 0.0
+    """Before each piece."""
+
+
+@dataclass(frozen=True)
+class Think:
+    content: str
+    deltas: int = 1
+    pause_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Call:
+    """A tool call. `arguments` is raw text in place of `params`; no `call_id` makes a fresh one, "" sends none."""
+
+    name: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    arguments: str | None = None
+    call_id: str | None = None
+    deltas: int = 1
+
+
+@dataclass(frozen=True)
+class Pause:
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The connection ends here, without an end of the body."""
+
+
+@dataclass(frozen=True)
+class Reset:
+    """The connection is reset (TCP RST) here."""
+
+
+@dataclass(frozen=True)
+class RawBytes:
+    """These bytes in the body, as they are."""
+
+    data: bytes
+
+
+@dataclass(frozen=True)
+class HttpError:
+    """In place of an answer; must come before anything is said."""
+
+    status: int
+    body: Any = field(default_factory=dict)
+    """JSON, or bytes as they are."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Piece = Text | Think | Call | Usage | Pause | Cut | Reset | RawBytes | HttpError
+Delta = TextDelta | ThinkingDelta | ToolCallDelta | Pause | Cut | Reset | RawBytes | HttpError
+
+
+class Reply:
+    """One answer. Without a `finish` it is `toolCalls` after a call and else `stop`; UNKNOWN sends no reason at all."""
+
+    def __init__(
+        self,
+        *pieces: Piece,
+        finish: FinishReason | None = None,
+        done: bool = True,
+        content_type: str | None = None,
+    ) -> None:
+        self.pieces = pieces
+        called = any(isinstance(piece, Call) for piece in pieces)
+        self.finish = finish or (FinishReason.TOOL_CALLS if called else FinishReason.STOP)
+        self.done = done
+        """Whether the stream says that it is over: OpenAI's `[DONE]`, Ollama's `done: true`."""
+        self.content_type = content_type
+
+    def usage(self, request: "RequestView") -> Usage:
+        """What the reply's `Usage` says, or a guess: 4 bytes a token."""
+        for piece in self.pieces:
+            if isinstance(piece, Usage):
+                return piece
+        said = sum(len(piece.content) for piece in self.pieces if isinstance(piece, Text | Think))
+        return Usage(input_tokens=len(request.body) // 4, response_tokens=said // 4 + 1)
+
+    def deltas(self) -> Iterator[Delta]:
+        """The pieces as they are sent."""
+        index = 0
+        for piece in self.pieces:
+            match piece:
+                case Text(content, count, pause_s) | Think(content, count, pause_s):
+                    for part in split(content, count):
+                        if pause_s:
+                            yield Pause(pause_s)
+                        yield TextDelta(part) if isinstance(piece, Text) else ThinkingDelta(part)
+                case Call():
+                    arguments = piece.arguments
+                    if arguments is None:
+                        arguments = orjson.dumps(dict(piece.params)).decode()
+                    call_id = f"call_{new_id()}" if piece.call_id is None else piece.call_id
+                    first, *more = split(arguments, piece.deltas)
+                    yield ToolCallDelta(index, call_id, piece.name, first)
+                    for part in more:
+                        yield ToolCallDelta(index, arguments=part)
+                    index += 1
+                case Usage():
+                    pass
+                case _:
+                    yield piece
+
+
+def split(content: str, count: int) -> list[str]:
+    """`content` in `count` pieces of about the same size; fewer when it is shorter than that."""
+    count = max(1, min(count, len(content)))
+    edges = [len(content) * n // count for n in range(count + 1)]
+    return [content[start:end] for start, end in itertools.pairwise(edges)]
+
+
+@dataclass(frozen=True)
+class RequestView:
+    """A request as the scripted model sees it."""
+
+    api: str
+    """`openai`, `ollama`, or `scripted` for the client in process, which speaks OpenAI's form."""
+    model: str
+    messages: list[dict[str, Any]]
+    tools: list[dict[str, Any]]
+    headers: dict[str, str]
+    """Names in lower case."""
+    body: bytes
+    """As it came."""
+
+
+class Script:
+    """What one model answers: the next of a list, or what a function makes of each request."""
+
+    def __init__(self, replies: Sequence[Reply] | Callable[[RequestView], Reply]) -> None:
+        self._answer = replies if callable(replies) else None
+        self._left = [] if callable(replies) else list(replies)
+
+    def next(self, request: RequestView) -> Reply:
+        if self._answer is not None:
+            return self._answer(request)
+        if self._left:
+            return self._left.pop(0)
+        return Reply(HttpError(400, {"error": {"message": "The script is over: nobody expected this request."}}))
+
+
+def history_fault(messages: Sequence[Mapping[str, Any]]) -> str | None:
+    """What is wrong with a history, or None: each tool call must have one id, and one result right after it.
+
+    Calls without ids (Ollama) are matched by number.
+    """
+    seen: set[str] = set()
+    open_calls: list[str] = []
+    for message in messages:
+        if message.get("role") == "tool":
+            call_id = message.get("tool_call_id")
+            if call_id is None and open_calls:
+                open_calls.pop(0)
+            elif call_id in open_calls:
+                open_calls.remove(call_id)
+            else:
+                return f"a tool result without its call: {call_id!r}"
+            continue
+        if open_calls:
+            return f"tool calls without a result: {', '.join(open_calls)}"
+        for number, call in enumerate(message.get("tool_calls") or ()):
+            call_id = call.get("id") or f"#{len(seen)}.{number}"
+            if call_id in seen:
+                return f"a repeated tool call id: {call_id}"
+            seen.add(call_id)
+            open_calls.append(call_id)
+    return f"tool calls without a result: {', '.join(open_calls)}" if open_calls else None
