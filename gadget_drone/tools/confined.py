@@ -1,0 +1,209 @@
+"""Files inside the project, and nothing else.
+
+On Linux the kernel resolves each path below the project's directory (openat2, RESOLVE_BENEATH), so that no symlink
+swapped in between check and use leads out. Elsewhere the resolved path is checked first, which leaves that race open.
+All functions block; they take paths as the model writes them, and raise `ToolError` in words for the model.
+"""
+
+import ctypes
+import errno
+import functools
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from gadget_drone.tools.clip import quoted
+from gadget_drone.tools.tool import ToolError
+
+MAX_WHOLE_FILE_BYTES = 32 * 1024 * 1024
+"""The largest file that is read or replaced in one piece."""
+PROTECTED = frozenset({".git", ".gadget"})
+"""No tool writes below these: a changed `.git/config` or hook runs commands later, outside of the tools."""
+
+_MAX_PARTS = 100
+_SYS_OPENAT2 = 437  # the same number on x86-64 and arm64: linux/include/uapi/asm-generic/unistd.h
+_RESOLVE_NO_MAGICLINKS = 0x02  # linux/include/uapi/linux/openat2.h
+_RESOLVE_BENEATH = 0x08
+_O_PATH = getattr(os, "O_PATH", os.O_RDONLY)
+_RETRIES = 10  # openat2 answers EAGAIN when a rename elsewhere raced with it
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+def relative(root: Path, path: str) -> PurePosixPath:
+    """`path` relative to `root`, by its text alone; an absolute path that lies inside is taken."""
+    if "\0" in path:
+        raise ToolError("A path cannot contain a NUL character.")
+    given = PurePosixPath(path or ".")
+    if given.is_absolute():
+        for base in (root, root.resolve()):
+            if given.is_relative_to(base):
+                given = given.relative_to(base)
+                break
+        else:
+            raise _outside(path)
+    if len(given.parts) > _MAX_PARTS:
+        raise ToolError(f"The path {quoted(path)} is too deep.")
+    return given
+
+
+def real_path(root: Path, path: str) -> Path:
+    """Where `path` really is, as an absolute path; it exists, and lies inside the project."""
+    with _errors_of(path), ExitStack() as stack:
+        return _open(root, relative(root, path), _O_PATH, stack)[1]
+
+
+@contextmanager
+def open_file(root: Path, path: str) -> Iterator[BinaryIO]:
+    """Opens a regular file for reading."""
+    with ExitStack() as stack:
+        with _errors_of(path):
+            # Without O_NONBLOCK, opening a FIFO waits for its other end.
+            fd, _ = _open(root, relative(root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY, stack)
+            _check_regular(os.fstat(fd), path)
+        yield stack.enter_context(open(fd, "rb", closefd=False))
+
+
+def read_whole(root: Path, path: str) -> bytes:
+    with open_file(root, path) as file:
+        data = file.read(MAX_WHOLE_FILE_BYTES + 1)
+    if len(data) > MAX_WHOLE_FILE_BYTES:
+        raise ToolError(f"{quoted(path)} is larger than {MAX_WHOLE_FILE_BYTES // 2**20} MiB: change it with the shell.")
+    return data
+
+
+def replace_file(root: Path, path: str, data: bytes, *, make_parents: bool = False) -> bool:
+    """Gives the file at `path` the content `data`, atomically; whether it is new.
+
+    A file that was there keeps its mode and owner, a symlink stays and its target is replaced.
+    """
+    given = relative(root, path)
+    with _errors_of(path), ExitStack() as stack:
+        try:
+            fd, real = _open(root, given, _O_PATH, stack)
+        except FileNotFoundError:
+            if given.name in ("", "..") or path.endswith("/"):
+                raise
+            directory, parent = _open_directory(root, given.parent, stack, make=make_parents)
+            _check_writable(root, parent / given.name, path)
+            _put(directory, given.name, data, None)
+            return True
+        old = os.fstat(fd)
+        _check_regular(old, path)
+        _check_writable(root, real, path)
+        directory, _ = _open(root, relative(root, str(real.parent)), _O_PATH | os.O_DIRECTORY, stack)
+        _put(directory, real.name, data, old)
+        return False
+
+
+def _put(directory: int, name: str, data: bytes, old: os.stat_result | None) -> None:
+    temporary = f".gadget-{secrets.token_hex(8)}.tmp"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=directory)
+    try:
+        with open(fd, "wb") as file:
+            if old is not None:
+                with suppress(PermissionError):
+                    os.fchown(fd, old.st_uid, old.st_gid)
+                os.fchmod(fd, stat.S_IMODE(old.st_mode))
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+        os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except BaseException:
+        os.unlink(temporary, dir_fd=directory)
+        raise
+
+
+def _open_directory(root: Path, given: PurePosixPath, stack: ExitStack, *, make: bool) -> tuple[int, Path]:
+    try:
+        return _open(root, given, _O_PATH | os.O_DIRECTORY, stack)
+    except FileNotFoundError:
+        if not make or given.name in ("", ".."):
+            raise
+    directory, parent = _open_directory(root, given.parent, stack, make=True)
+    _check_writable(root, parent / given.name, str(given))
+    with suppress(FileExistsError):
+        os.mkdir(given.name, dir_fd=directory)
+    return _open(root, given, _O_PATH | os.O_DIRECTORY, stack)
+
+
+def _open(root: Path, given: PurePosixPath, flags: int, stack: ExitStack) -> tuple[int, Path]:
+    """A descriptor, closed by `stack`, and the absolute path of what it is open on."""
+    flags |= os.O_CLOEXEC
+    if not _has_openat2():
+        real = (root / given).resolve()
+        if not real.is_relative_to(root.resolve()):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        fd = os.open(real, flags | os.O_NOFOLLOW)
+        stack.callback(os.close, fd)
+        return fd, real
+    base = os.open(root, _O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    stack.callback(os.close, base)
+    for _ in range(_RETRIES):
+        fd = _openat2(base, os.fsencode(given), flags)
+        if fd >= 0 or ctypes.get_errno() != errno.EAGAIN:
+            break
+    if fd < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    stack.callback(os.close, fd)
+    return fd, Path(os.readlink(f"/proc/self/fd/{fd}"))
+
+
+def _openat2(directory: int, path: bytes, flags: int) -> int:
+    how = _OpenHow(flags=flags, resolve=_RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
+    opened: int = _libc().syscall(_SYS_OPENAT2, directory, path, ctypes.byref(how), ctypes.sizeof(how))
+    return opened
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+@functools.cache
+def _has_openat2() -> bool:
+    if sys.platform != "linux" or not os.path.exists("/proc/self/fd"):
+        return False
+    directory = os.open("/", _O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = _openat2(directory, b".", _O_PATH)  # an old kernel answers ENOSYS, an old container's filter EPERM
+    os.close(directory)
+    if fd >= 0:
+        os.close(fd)
+    return fd >= 0
+
+
+def _check_regular(found: os.stat_result, path: str) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise ToolError(f"{quoted(path)} is a directory: use the list tool.")
+    if not stat.S_ISREG(found.st_mode):
+        raise ToolError(f"{quoted(path)} is not a regular file.")
+
+
+def _check_writable(root: Path, real: Path, path: str) -> None:
+    # Case folded, for file systems that do not tell .git from .GIT.
+    hit = next((part for part in real.relative_to(root.resolve()).parts if part.casefold() in PROTECTED), None)
+    if hit is not None:
+        raise ToolError(f"{quoted(path)} is inside {hit}, which tools may not change.")
+
+
+def _outside(path: str) -> ToolError:
+    return ToolError(f"{quoted(path)} leads out of the project: use a path inside the project directory.")
+
+
+@contextmanager
+def _errors_of(path: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ToolError(f"There is no {quoted(path)}.") from error
+    except OSError as error:
+        if error.errno == errno.EXDEV:
+            raise _outside(path) from error
+        raise ToolError(f"{quoted(path)}: {error.strerror}.") from error

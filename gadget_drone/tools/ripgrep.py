@@ -1,0 +1,78 @@
+"""Running ripgrep: what `list` and `search` stand on.
+
+Python's own `re` cannot be interrupted on a hostile pattern; ripgrep is linear, and a process that can be killed.
+"""
+
+import asyncio
+import os
+import shutil
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gadget_drone.environment import child_environment
+from gadget_drone.tools.tool import ToolError
+
+TIMEOUT_S = 30.0
+VISIBLE = ("--hidden", "--no-require-git", "--glob=!.git", "--glob=!.gadget")
+"""What the project's ignore files leave, dot files too."""
+
+_CHUNK_BYTES = 2**16
+_MAX_PIECE_BYTES = 2**20
+
+
+@dataclass(frozen=True)
+class Ran:
+    status: int
+    """1: nothing found; 2 or more: failed, at least in part."""
+    errors: str
+    complete: bool
+    """False when `take` had enough."""
+
+
+def find_ripgrep() -> str | None:
+    """The binary: the `ripgrep` wheel's, beside the interpreter, or the one on PATH."""
+    beside = Path(sys.executable).parent / "rg"
+    return str(beside) if os.access(beside, os.X_OK) else shutil.which("rg")
+
+
+async def ripgrep(arguments: Sequence[str], cwd: Path, *, separator: bytes, take: Callable[[str], bool]) -> Ran:
+    """Gives each piece of the output to `take` until it answers False. Raises `ToolError`, also after 30 s."""
+    binary = find_ripgrep()
+    if binary is None:
+        raise ToolError("ripgrep is not installed on the drone's machine; use the shell instead.")
+    environment = child_environment()
+    environment.pop("RIPGREP_CONFIG_PATH", None)
+    command = [binary, "--no-config", "--no-messages", "--no-ignore-messages", "--color=never", *arguments]
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=cwd, env=environment, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    complete = False
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            complete = await _feed(process.stdout, separator, take)
+    except TimeoutError as error:
+        raise ToolError(f"No answer within {TIMEOUT_S:g} s: narrow it down with path or glob.") from error
+    finally:
+        if not complete and process.returncode is None:
+            process.kill()
+        # To the end, for asyncio closes a pipe only there.
+        while await process.stdout.read(_CHUNK_BYTES):
+            pass
+        errors = (await process.stderr.read()).decode("utf-8", "replace")
+        status = await process.wait()
+    return Ran(status, errors, complete)
+
+
+async def _feed(stream: asyncio.StreamReader, separator: bytes, take: Callable[[str], bool]) -> bool:
+    rest = b""
+    while chunk := await stream.read(_CHUNK_BYTES):
+        *pieces, rest = (rest + chunk).split(separator)
+        rest = rest[:_MAX_PIECE_BYTES]
+        if not all(take(piece.decode("utf-8", "replace")) for piece in pieces):
+            return False
+    return not rest or take(rest.decode("utf-8", "replace"))

@@ -1,0 +1,57 @@
+"""The tool `search`."""
+
+import asyncio
+from typing import Annotated
+
+from pydantic import Field
+
+from gadget_drone.tools.confined import real_path
+from gadget_drone.tools.ripgrep import VISIBLE, ripgrep
+from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError, ToolResult, tool
+
+MAX_LINES = 300
+MAX_TEXT_BYTES = 48_000
+_MAX_COLUMNS = 400
+_MAX_FILE_SIZE = "32M"
+_EVERYTHING = frozenset({"*", "**", "**/*", "**/*.*", "*.*"})
+"""Given to ripgrep these would undo .gitignore, for a glob that names a file wins over it."""
+
+
+@tool(effect=SideEffect.READ_ONLY)
+async def search(
+    context: ToolContext,
+    pattern: Annotated[str, Field(min_length=1, max_length=10_000, description="Regular expression (Rust syntax).")],
+    path: Annotated[str, Field(description="File or directory, relative to the project directory.")] = ".",
+    glob: Annotated[str | None, Field(max_length=1000, description="Only files such as *.py or src/**/*.ts.")] = None,
+    context_lines: Annotated[int, Field(ge=0, le=20, description="Lines to show around each match.")] = 0,
+) -> ToolResult:
+    """Search the files of the project, without those that .gitignore names. The answer has each file's path, then its
+    lines as number:line, or number-line for lines around a match."""
+    if "\0" in pattern or "\0" in (glob or ""):
+        raise ToolError("A pattern cannot contain a NUL character.")
+    real = await asyncio.to_thread(real_path, context.project_dir, path)
+    root = context.project_dir.resolve()
+    lines: list[str] = []
+    size = 0
+
+    def take(line: str) -> bool:
+        nonlocal size
+        size += len(line.encode("utf-8", "replace")) + 1
+        if len(lines) >= MAX_LINES or size > MAX_TEXT_BYTES:
+            return False
+        lines.append(line)
+        return True
+
+    wanted = [] if glob is None or glob in _EVERYTHING else [f"--glob={glob}"]
+    arguments = ["--heading", "--with-filename", "--line-number", "--sort=path", f"--context={context_lines}"]
+    arguments += [f"--max-columns={_MAX_COLUMNS}", "--max-columns-preview", f"--max-filesize={_MAX_FILE_SIZE}"]
+    # Of globs that match the last one counts: nobody gets at .git with theirs.
+    arguments += [*wanted, *VISIBLE, "--", pattern]
+    if real != root:
+        arguments.append(str(real.relative_to(root)))
+    ran = await ripgrep(arguments, root, separator=b"\n", take=take)
+    if not ran.complete:
+        lines.append("[there is more: narrow it down with path, glob or a longer pattern]")
+    elif ran.status > 1 and ran.errors:
+        raise ToolError(f"The search failed: {ran.errors.strip()[:1000]}")
+    return ToolResult("\n".join(lines).rstrip() or "No matches.")

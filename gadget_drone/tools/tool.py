@@ -1,0 +1,107 @@
+"""The tool seam: what a tool is, what it gets, and what it answers.
+
+A tool is an async function whose signature and docstring are all the model is told of it:
+
+    @tool(effect=SideEffect.READ_ONLY)
+    async def weather(context: ToolContext, city: Annotated[str, Field(description="A town.")]) -> ToolResult:
+        \"\"\"The weather in a city.\"\"\"
+"""
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, create_model
+from pydantic.json_schema import GenerateJsonSchema
+
+from gadget_ai.client import ToolSpec
+from gadget_api.errors import ErrorCode, GadgetError
+
+
+class SideEffect(StrEnum):
+    """What it means to run a call again whose outcome is unknown."""
+
+    READ_ONLY = "readOnly"
+    IDEMPOTENT = "idempotent"
+    """Changes something, and the same call again leaves it the same."""
+    OTHER = "other"
+
+
+class ToolError(GadgetError):
+    """A failure that the model is told, in words it can act on; the turn goes on."""
+
+    title = "The tool failed"
+
+    def __init__(self, message: str, code: ErrorCode = ErrorCode.TOOL_FAILED) -> None:
+        super().__init__(code, message)
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    content: str
+    """What the model is told: at most 64,000 bytes of UTF-8 once the toolbox hands it out."""
+    is_error: bool = False
+    whole: Path | None = None
+    """A file in `ToolContext.spool_dir` with the entire output, where `content` had to be cut."""
+
+
+@dataclass(frozen=True)
+class ToolContext:
+    """Where a call runs."""
+
+    project_dir: Path
+    output: Callable[[str], None]
+    """Takes live output, in pieces; called on the event loop, must be cheap."""
+    spool_dir: Path
+    """Large outputs are kept here."""
+
+
+ToolFunction = Callable[..., Awaitable[ToolResult]]
+
+
+class _CompactSchema(GenerateJsonSchema):
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Tool:
+    spec: ToolSpec
+    effect: SideEffect
+    arguments: type[BaseModel]
+    """Validates the arguments of a call."""
+    function: ToolFunction
+
+    @classmethod
+    def of(cls, function: ToolFunction, *, effect: SideEffect) -> "Tool":
+        """The tool that `function` is; its first parameter takes the `ToolContext`.
+
+        A trailing underscore in its name is dropped. Raises TypeError when a parameter has no annotation or the
+        docstring is missing.
+        """
+        name = function.__name__.rstrip("_")
+        docstring = inspect.getdoc(function)
+        if not docstring:
+            raise TypeError(f"the tool {name} has no docstring")
+        description = re.sub(r"(?<!\n)\n(?!\n)", " ", docstring)
+        fields: dict[str, Any] = {}
+        for parameter in list(inspect.signature(function, eval_str=True).parameters.values())[1:]:
+            if parameter.annotation is parameter.empty:
+                raise TypeError(f"the parameter {parameter.name} of the tool {name} has no annotation")
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[parameter.name] = (parameter.annotation, default)
+        config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+        arguments: type[BaseModel] = create_model(name, __config__=config, **fields)
+        schema = arguments.model_json_schema(schema_generator=_CompactSchema)
+        for titled in (schema, *schema.get("$defs", {}).values()):
+            titled.pop("title", None)
+        return cls(ToolSpec(name, description, schema), effect, arguments, function)
+
+
+def tool(*, effect: SideEffect) -> Callable[[ToolFunction], Tool]:
+    """Makes a `Tool` of the function below it."""
+    return lambda function: Tool.of(function, effect=effect)

@@ -1,0 +1,286 @@
+"""The workspace: the directory a drone works in, and its `.gadget/`.
+
+Everything here blocks for as long as a small file takes to reach the disk; where a function starts git, it says so.
+"""
+
+import json
+import os
+import stat
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from gadget_api.errors import ErrorCode, GadgetError
+from gadget_api.model import WireModel, utc_now
+from gadget_api.projects import Slug
+from gadget_api.work_order import OrderProject
+from gadget_api.workspace_files import WORKSPACE_VERSION, WorkOrderFile, WorkspaceFile
+from gadget_drone.durable import remove_file, replace_file
+from gadget_drone.git import ask_git, is_checkout_of
+from gadget_drone.workspace_lock import holder_of, take_lock
+
+GADGET_DIR = ".gadget"
+_FOLDERS = ("journal", "logs", "blobs")
+_slug = TypeAdapter[str](Slug)
+Model = TypeVar("Model", bound=WireModel)
+
+
+@dataclass
+class Workspace:
+    """An open workspace; its lock is held until `close`, or until this process dies."""
+
+    dir: Path
+    file: WorkspaceFile
+    """`workspace.json`, as it is on the disk."""
+    warnings: list[str]
+    """What the user should be told about the opening, each a sentence."""
+    _lock_fd: int = field(repr=False)
+
+    @classmethod
+    def open(cls, directory: Path, *, hostname: str) -> Self:
+        """Takes `directory` (made, where only its last part is missing) as this process's workspace. Starts git.
+
+        Raises GadgetError: `workspaceRefused`, `workspaceInUse`, `workspaceTooNew`.
+        """
+        directory = _usable(directory)
+        try:
+            gadget_dir = _make_gadget_dir(directory)
+            lock_fd = take_lock(gadget_dir / "lock")
+            try:
+                warnings: list[str] = []
+                file = _load_workspace_file(directory, hostname, warnings)
+                _exclude_from_git(directory, warnings)
+            except BaseException:
+                os.close(lock_fd)
+                raise
+        except OSError as error:
+            raise _refused(
+                f"{directory} cannot be a workspace ({error.strerror}): make it writable for this user, or choose "
+                "another directory with --workspace."
+            ) from error
+        return cls(directory, file, warnings, lock_fd)
+
+    def close(self) -> None:
+        """Frees the lock; closing again does nothing."""
+        fd, self._lock_fd = self._lock_fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def gadget_dir(self) -> Path:
+        return self.dir / GADGET_DIR
+
+    @property
+    def journal_dir(self) -> Path:
+        return self.gadget_dir / "journal"
+
+    @property
+    def logs_dir(self) -> Path:
+        return self.gadget_dir / "logs"
+
+    @property
+    def blobs_dir(self) -> Path:
+        return self.gadget_dir / "blobs"
+
+    def update(self, **changes: Any) -> WorkspaceFile:
+        """Changes `workspace.json`; `changes` by Python names. Raises OSError, and then nothing has changed."""
+        changed = self.file.replace(**changes)
+        _save(self.gadget_dir / "workspace.json", changed)
+        self.file = changed
+        return changed
+
+    def load_work_order(self) -> WorkOrderFile | None:
+        """The accepted work order; None when there is none. A damaged one is moved aside, with a warning."""
+        path = self.gadget_dir / "work-order.json"
+        try:
+            return WorkOrderFile.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (ValidationError, IsADirectoryError):
+            moved = self.move_aside(path)
+            self.warnings.append(f"The work order of this workspace was damaged; it was moved to {moved}.")
+            return None
+
+    def save_work_order(self, order: WorkOrderFile) -> None:
+        """Raises OSError; the work order is then as it was."""
+        _save(self.gadget_dir / "work-order.json", order)
+
+    def remove_work_order(self) -> None:
+        remove_file(self.gadget_dir / "work-order.json")
+
+    def move_aside(self, path: Path) -> Path:
+        """Moves a damaged file of `.gadget/` to a `corrupt-<time>/` there; where it is now."""
+        return _move_aside(self.gadget_dir, path)
+
+    def project_dir(self, project: OrderProject) -> Path:
+        """Where the project's checkout is, or belongs. Starts git. Raises GadgetError `workspaceRefused`."""
+        try:
+            slug = _slug.validate_python(project.slug)
+        except ValidationError as error:
+            raise _refused("The project's slug cannot name a directory: change it in the project.") from error
+        if is_checkout_of(self.dir, project.git_url):
+            return self.dir
+        place = self.dir / slug
+        if place.is_symlink():
+            raise _refused(f"{place} is a symlink: move it away, or start the drone where it leads.")
+        return place
+
+
+@dataclass(frozen=True)
+class WorkspaceView:
+    """A workspace as seen from outside, its lock untouched."""
+
+    dir: Path
+    file: WorkspaceFile | None
+    """None: no drone has worked here, or `workspace.json` is damaged."""
+    work_order: WorkOrderFile | None
+    pid: int | None
+    """Of the drone that works here now."""
+    since: str | None
+    """When it started, ISO 8601."""
+    journals: tuple[str, ...]
+    """The ids of turns that are not acknowledged yet."""
+    damaged: tuple[str, ...]
+    """Names of files that do not parse."""
+
+
+def inspect_workspace(directory: Path) -> WorkspaceView:
+    """What `directory` holds; writes nothing. Raises OSError when it cannot be read."""
+    gadget_dir = directory / GADGET_DIR
+    damaged: list[str] = []
+
+    def load(name: str, model: type[Model]) -> Model | None:
+        try:
+            return model.model_validate_json((gadget_dir / name).read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (ValidationError, IsADirectoryError):
+            damaged.append(name)
+            return None
+
+    pid, since = holder_of(gadget_dir / "lock")
+    return WorkspaceView(
+        dir=directory,
+        file=load("workspace.json", WorkspaceFile),
+        work_order=load("work-order.json", WorkOrderFile),
+        pid=pid,
+        since=since,
+        journals=tuple(sorted(path.stem for path in (gadget_dir / "journal").glob("*.ndjson"))),
+        damaged=tuple(damaged),
+    )
+
+
+def _refused(message: str) -> GadgetError:
+    return GadgetError(ErrorCode.WORKSPACE_REFUSED, message)
+
+
+def _usable(directory: Path) -> Path:
+    directory = directory.expanduser().absolute()
+    if not directory.exists() and directory.parent.is_dir() and not directory.is_symlink():
+        try:
+            directory.mkdir()
+        except OSError as error:
+            raise _refused(f"{directory} cannot be made ({error.strerror}): choose another directory.") from error
+    if not directory.exists():
+        raise _refused(f"There is no directory {directory}: make it first, or choose another with --workspace.")
+    if not directory.is_dir():
+        raise _refused(f"{directory} is not a directory: choose a directory with --workspace.")
+    directory = directory.resolve()
+    if directory == Path(directory.anchor):
+        raise _refused("The root directory cannot be a workspace: choose a directory of its own with --workspace.")
+    if directory == Path.home().resolve():
+        raise _refused("Your home directory cannot be a workspace: choose a directory of its own with --workspace.")
+    if not str(directory).isprintable():
+        raise _refused(f"The name {str(directory)!r} is not printable text: choose a directory with --workspace.")
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise _refused(f"{directory} is read-only: make it writable for this user, or choose another directory.")
+    return directory
+
+
+def _make_gadget_dir(directory: Path) -> Path:
+    gadget_dir = directory / GADGET_DIR
+    for folder in (gadget_dir, *(gadget_dir / name for name in _FOLDERS)):
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            raise _refused(f"{folder} is not a directory: move it away.")
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if stat.S_IMODE(folder.stat().st_mode) != 0o700:
+            folder.chmod(0o700)
+    ignore = gadget_dir / ".gitignore"
+    if not ignore.exists():
+        replace_file(ignore, b"*\n")
+    return gadget_dir
+
+
+def _load_workspace_file(directory: Path, hostname: str, warnings: list[str]) -> WorkspaceFile:
+    gadget_dir = directory / GADGET_DIR
+    path = gadget_dir / "workspace.json"
+    try:
+        file = _parse_workspace_file(path.read_bytes())
+    except FileNotFoundError:
+        file = None
+    except (ValueError, IsADirectoryError):
+        moved = _move_aside(gadget_dir, path)
+        warnings.append(f"workspace.json was damaged and moved to {moved}; this is now a new workspace.")
+        file = None
+    if file is None:
+        file = WorkspaceFile(
+            workspace_id=str(uuid.uuid4()), created_at=utc_now(), hostname=hostname, workspace_dir=str(directory)
+        )
+    elif (file.hostname, file.workspace_dir) != (hostname, str(directory)):
+        warnings.append(
+            f"This workspace was at {file.workspace_dir} on {file.hostname} before; if that one is still in use, "
+            f"remove {path} here."
+        )
+        file = file.replace(hostname=hostname, workspace_dir=str(directory))
+    else:
+        return file
+    _save(path, file)
+    return file
+
+
+def _parse_workspace_file(data: bytes) -> WorkspaceFile:
+    """Raises ValueError when it is damaged."""
+    version = (document := json.loads(data)) and isinstance(document, dict) and document.get("version")
+    if isinstance(version, int) and version > WORKSPACE_VERSION:
+        raise GadgetError(ErrorCode.WORKSPACE_TOO_NEW, "A newer gadget-drone made this workspace: update gadget-drone.")
+    file = WorkspaceFile.model_validate_json(data)
+    if uuid.UUID(file.workspace_id).version != 4:
+        raise ValueError("workspaceId is not a UUID v4")
+    return file
+
+
+def _save(path: Path, model: WireModel) -> None:
+    replace_file(path, json.dumps(model.to_wire(), indent=2, ensure_ascii=False).encode() + b"\n")
+
+
+def _move_aside(gadget_dir: Path, path: Path) -> Path:
+    corrupt = gadget_dir / f"corrupt-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}"
+    corrupt.mkdir(mode=0o700)
+    return path.rename(corrupt / path.name)
+
+
+def _exclude_from_git(directory: Path, warnings: list[str]) -> None:
+    """Names `.gadget/` in the exclude file of the repository that `directory` is in, if any: no `git add` takes it."""
+    answer = ask_git(directory, "rev-parse", "--is-inside-work-tree", "--git-path", "info/exclude")
+    if answer is None or not answer.startswith("true\n"):
+        return
+    exclude = directory / answer.removeprefix("true\n")
+    try:
+        text = exclude.read_text(errors="surrogateescape") if exclude.exists() else ""
+        if f"{GADGET_DIR}/" in text.splitlines():
+            return
+        exclude.parent.mkdir(exist_ok=True)
+        with exclude.open("a") as file:
+            file.write(f"{GADGET_DIR}/\n" if not text or text.endswith("\n") else f"\n{GADGET_DIR}/\n")
+    except OSError as error:
+        warnings.append(f"{GADGET_DIR}/ could not be named in {exclude} ({error.strerror}).")
