@@ -124,9 +124,10 @@ class OpenAIClient:
         if content_type == "text/html":
             raise self._refusals.not_this_api("a web page")
         if content_type == "application/json":
-            for chunk in answer.read(await self._whole(response.aiter_bytes())):
-                yield chunk
-            for chunk in answer.end():
+            said = answer.read(await self._whole(response.aiter_bytes()))
+            if not said:
+                raise self._refusals.not_this_api("JSON without choices")
+            for chunk in [*said, *answer.end()]:
                 yield chunk
             return
         blocks = response.aiter_bytes()
@@ -166,7 +167,7 @@ class OpenAIClient:
         if isinstance(exc, openai.APIStatusError):
             response = exc.response
             raise self._refusals.of_response(response.status_code, response.headers, response.content) from None
-        cause = exc.__cause__ or exc
+        cause = (exc.__cause__ or exc) if isinstance(exc, openai.APIConnectionError) else exc
         if isinstance(cause, httpx2.ConnectTimeout):
             raise self._refusals.slow_connect(self._options.timeouts.connect_s) from None
         if isinstance(cause, httpx2.TimeoutException | TimeoutError):

@@ -1,12 +1,13 @@
 """`python -m gadget_ai.testing`: the demo model as a server, or its project as files.
 
---port N            serve on 127.0.0.1:N (0 takes a free one); prints {"url": ...} and runs until SIGTERM, SIGINT
-                    or the end of stdin
+--port N            serve on 127.0.0.1:N (0 takes a free one); prints one line, {"url", "model", "prompt"}, and runs
+                    until SIGTERM, SIGINT or the end of stdin
 --write-project DIR write the demo project to DIR
 """
 
 import argparse
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import orjson
 
-from gadget_ai.testing.demo import DEMO_FILES, MODEL_ID, demo_script
+from gadget_ai.testing.demo import DEMO_FILES, DEMO_PROMPT, MODEL_ID, demo_script
 from gadget_ai.testing.server import ScriptedServer
 
 
@@ -44,11 +45,10 @@ async def _serve(port: int) -> None:
             stop.set()
 
     async with ScriptedServer({MODEL_ID: demo_script()}, port=port) as server:
-        try:
+        # A regular file or /dev/null has no end that epoll would tell of; signals still stop us.
+        with contextlib.suppress(PermissionError):
             loop.add_reader(sys.stdin.fileno(), read_stdin)
-        except PermissionError:
-            pass  # a regular file, or /dev/null: epoll knows no end of those, signals still stop us
-        print(orjson.dumps({"url": server.openai_url, "model": MODEL_ID}).decode(), flush=True)
+        print(orjson.dumps({"url": server.openai_url, "model": MODEL_ID, "prompt": DEMO_PROMPT}).decode(), flush=True)
         await stop.wait()
 
 

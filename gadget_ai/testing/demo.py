@@ -13,12 +13,6 @@ from gadget_ai.testing.script import Call, Reply, RequestView, Script, Text, Thi
 
 MODEL_ID = "demo"
 
-_BUGGY = """\
-    for value, letter in NUMERALS:
-        while number >= value:
-            letters.append(letter)
-            number -= value
-"""
 _NUMERALS_OLD = """\
 NUMERALS = [(1000, "M"), (500, "D"), (100, "C"), (50, "L"), (10, "X"), (5, "V"), (1, "I")]
 """
@@ -45,7 +39,11 @@ One of them fails.
 def to_roman(number: int) -> str:
     """`number`, from 1 to 3999, in Roman numerals."""
     letters = []
-{_BUGGY}    return "".join(letters)
+    for value, letter in NUMERALS:
+        while number >= value:
+            letters.append(letter)
+            number -= value
+    return "".join(letters)
 ''',
     "test_roman.py": """\
 import unittest
@@ -139,7 +137,7 @@ def demo_reply(request: RequestView) -> Reply:
         if "edit" not in done and _NUMERALS_OLD.strip() in _without_line_numbers(source):
             return Reply(
                 _think(
-                    "4 comes out as IIII and should be IV. `NUMERALS` has no subtractive pairs, and the loop only adds. "
+                    "4 comes out as IIII and should be IV. `NUMERALS` has no subtractive pairs, the loop only adds. "
                     "With the pairs 900, 400, 90, 40, 9 and 4 in the table the same loop is right."
                 ),
                 _say("The subtractive forms are missing from the table: 4 becomes `IIII`. I add them."),

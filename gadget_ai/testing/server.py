@@ -50,20 +50,24 @@ class ScriptedServer:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", self._port)
         self._port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Ends the connections, in bounded time. Raises what a callable script raised."""
         self._server.close()
-        tasks = [task for task in self._tasks if not task.done()]
+        tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=_CLOSE_S)
         await self._server.wait_closed()
+        for task in tasks:
+            if task.done() and not task.cancelled():
+                task.result()
 
     @property
     def root_url(self) -> str:
@@ -79,11 +83,19 @@ class ScriptedServer:
         async with asyncio.timeout(timeout_s):
             await self._left.wait()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # Not left to the stream protocol, which logs a cancelled handler as an error (Python 3.11).
         self.connections += 1
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._tasks.add(task)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            if task.cancelled() or task.exception() is None:
+                self._tasks.discard(task)
+
+        task.add_done_callback(ended)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = _Connection(reader, writer)
         try:
             while await self._exchange(connection):
@@ -95,7 +107,6 @@ class ScriptedServer:
             self._left.set()
         finally:
             writer.close()
-            self._tasks.discard(task)
 
     async def _exchange(self, connection: "_Connection") -> bool:
         """One request and its response; False when the connection is over."""
