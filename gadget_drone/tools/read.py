@@ -14,7 +14,7 @@ MAX_LINES = 2000
 MAX_LINE_CHARS = 2000
 MAX_TEXT_BYTES = 63_000
 """Leaves room below the 64,000 of a result for the note on how to go on."""
-_MAX_SKIPPED_BYTES = 2**30
+_MAX_SKIPPED_BYTES = 2**28
 _SNIFFED_BYTES = 8000  # as git does to tell binary from text: buffer_is_binary() in its xdiff-interface.c
 _PIECE_BYTES = 4 * MAX_LINE_CHARS + 1  # enough for a line at its longest in UTF-8
 
@@ -45,7 +45,7 @@ def _read(root: Path, path: str, start: int, last: int, wanted: int | None) -> s
             number += 1
             if number < start:
                 if file.tell() > _MAX_SKIPPED_BYTES:
-                    raise ToolError(f"Line {start} is more than 1 GiB into {quoted(path)}: use the shell.")
+                    raise ToolError(f"Line {start} is more than 256 MiB into {quoted(path)}: use the shell.")
                 continue
             text = f"{number}\t{_shown(line, first=number == 1)}\n"
             size += len(text.encode())

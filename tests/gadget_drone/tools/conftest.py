@@ -1,0 +1,43 @@
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gadget_api.messages import ToolCallRequest
+from gadget_drone.tools.tool import ToolContext, ToolResult
+from gadget_drone.tools.toolbox import Toolbox
+
+Run = Callable[..., Awaitable[ToolResult]]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project directory with a `.git`, and a secret file beside the directory."""
+    (tmp_path / "secret.txt").write_text("outside")
+    project = tmp_path / "project"
+    (project / ".git/hooks").mkdir(parents=True)
+    (project / ".git/config").write_text("[core]\n")
+    return project
+
+
+@pytest.fixture
+def live() -> list[str]:
+    """What the tool put out while it ran."""
+    return []
+
+
+@pytest.fixture
+def context(project: Path, live: list[str]) -> ToolContext:
+    return ToolContext(project, live.append, project.parent / "blobs")
+
+
+@pytest.fixture
+def run(context: ToolContext) -> Run:
+    """Runs a built-in tool as a turn does: through the toolbox."""
+    toolbox = Toolbox.standard()
+
+    async def run(name: str, **params: Any) -> ToolResult:
+        return await toolbox.run(ToolCallRequest(call_id="c1", name=name, params=params), context)
+
+    return run
