@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 
 _SECRET = re.compile(
-    r"GADGET_.*|OPENAI_.*|ANTHROPIC_.*|(.*_)?(API_?KEY|ACCESS_KEY|TOKEN|SECRET|PASSWORD|PASSPHRASE|CREDENTIALS)", re.I
+    r"(GADGET|OPENAI|ANTHROPIC)_.*|TOKEN|SECRET|.*(API_?KEY|ACCESS_KEY|_TOKEN|_SECRET|PASSWORD|PASSPHRASE)", re.I
 )
 
 NO_PAGER = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb", "GIT_TERMINAL_PROMPT": "0"}

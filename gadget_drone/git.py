@@ -101,6 +101,8 @@ async def ensure_cloned(project: OrderProject, target: Path, *, allow_local: boo
     if not (is_remote_git_url(url) or (allow_local and is_local_git_url(url))):
         way_out = "local repositories need GADGET_ALLOW_LOCAL_GIT=1" if is_local_git_url(url) else "use https or ssh"
         raise GadgetError(ErrorCode.GIT_URL_NOT_ALLOWED, f"This drone does not clone {redacted(url)!r}: {way_out}.")
+    if shutil.which("git") is None:
+        raise GadgetError(ErrorCode.GIT_FAILED, "git is not installed on the drone's machine: install it.")
     if await asyncio.to_thread(_is_there, target, url):
         return False
     # No project is called like this: a slug does not start with a dot.

@@ -29,7 +29,7 @@ _MAX_PARTS = 100
 _SYS_OPENAT2 = 437  # the same number on x86-64 and arm64: linux/include/uapi/asm-generic/unistd.h
 _RESOLVE_NO_MAGICLINKS = 0x02  # linux/include/uapi/linux/openat2.h
 _RESOLVE_BENEATH = 0x08
-_O_PATH = getattr(os, "O_PATH", os.O_RDONLY)
+_O_PATH = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
 _RETRIES = 10  # openat2 answers EAGAIN when a rename elsewhere raced with it
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import difflib
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -48,39 +49,58 @@ def _edit(root: Path, path: str, old: str, new: str, replace_all: bool) -> str:
         raise ToolError(f"{quoted(path)} is not UTF-8 text: change it with the shell.") from error
     mark = _BOM if text.startswith(_BOM) else ""
     text = text.removeprefix(_BOM)
-    matches = list(_pattern(old).finditer(text))
-    lines = [text.count("\n", 0, match.start()) + 1 for match in matches[:_MAX_LISTED]]
-    listed = ", ".join(map(str, lines)) + (" ..." if len(matches) > _MAX_LISTED else "")
-    if not matches:
-        raise ToolError(f"old_text is not in {quoted(path)}. {_nearest(text.splitlines(), old.splitlines())}")
-    if len(matches) > 1 and not replace_all:
+    spans = _find(text, old)
+    lines = [text.count("\n", 0, start) + 1 for start, _ in spans[:_MAX_LISTED]]
+    listed = ", ".join(map(str, lines)) + (" ..." if len(spans) > _MAX_LISTED else "")
+    if not spans:
+        raise ToolError(f"old_text is not in {quoted(path)}. {_nearest(_lines(text), _lines(old))}")
+    if len(spans) > 1 and not replace_all:
         raise ToolError(
-            f"old_text is in {quoted(path)} {len(matches)} times, at lines {listed}: add lines around it to say "
+            f"old_text is in {quoted(path)} {len(spans)} times, at lines {listed}: add lines around it to say "
             "which, or set replace_all."
         )
-    pieces, end = [mark], 0
-    for match in matches:
-        pieces += text[end : match.start()], _in_style(new, match, text)
-        end = match.end()
-    pieces.append(text[end:])
+    pieces, done = [mark], 0
+    for start, end in spans:
+        pieces += text[done:start], _in_style(new, old, text[start:end], text)
+        done = end
+    pieces.append(text[done:])
     replace_file(root, path, "".join(pieces).encode())
-    return f"Replaced {len(matches)} in {path}, at line {listed}."
+    return f"Replaced {len(spans)} in {path}, at line {listed}."
 
 
-def _pattern(old: str) -> re.Pattern[str]:
-    """Matches `old` with any line endings; where it ends with one, the end of a file without one matches too."""
-    lines = [re.escape(line) for line in old.replace("\r\n", "\n").split("\n")]
-    if len(lines) > 1 and not lines[-1]:
-        return re.compile("\r?\n".join(lines[:-1]) + r"(?:\r?\n|\Z)")
-    return re.compile("\r?\n".join(lines))
+def _lf(text: str) -> str:
+    return text.replace("\r\n", "\n")
 
 
-def _in_style(new: str, match: re.Match[str], text: str) -> str:
-    """`new` with the line endings of what it replaces, or else of the file."""
-    sample = match.group() if "\n" in match.group() else text
+def _lines(text: str) -> list[str]:
+    return _lf(text).removesuffix("\n").split("\n")
+
+
+def _find(text: str, old: str) -> list[tuple[int, int]]:
+    """Where `old` is in `text`, with any line endings. One at its end may be missing at the end of the file."""
+    plain, old = _lf(text), _lf(old)
+    starts: list[int] = []
+    at = plain.find(old)
+    while at >= 0:
+        starts.append(at)
+        at = plain.find(old, at + len(old))
+    if not starts and len(old) > 1 and old.endswith("\n") and plain.endswith(old[:-1]):
+        starts.append(len(plain) - len(old) + 1)
+    # The places in `plain` of line endings that are one longer in `text`.
+    longer = [match.start() - n for n, match in enumerate(re.finditer("\r\n", text))]
+    ends = [min(start + len(old), len(plain)) for start in starts]
+    return [
+        (start + bisect_left(longer, start), end + bisect_left(longer, end))
+        for start, end in zip(starts, ends, strict=True)
+    ]
+
+
+def _in_style(new: str, old: str, found: str, text: str) -> str:
+    """`new` with the line endings of what was found, or else of the file."""
+    sample = found if "\n" in found else text
     if sample.count("\r\n") * 2 > sample.count("\n"):
-        new = new.replace("\r\n", "\n").replace("\n", "\r\n")
-    if match.re.pattern.endswith(r"\Z)") and not match.group().endswith("\n"):
+        new = _lf(new).replace("\n", "\r\n")
+    if old.endswith("\n") and not found.endswith("\n"):
         new = new.removesuffix("\n").removesuffix("\r")
     return new
 

@@ -22,6 +22,10 @@ from tests.gadget_drone.tools.conftest import Run
         ("\ufeffa\nb\n", "a", "x", "\ufeffx\nb\n"),
         ("\ufeffa\nb\n", "\ufeffa", "x", "\ufeffx\nb\n"),
         ("a.c abc\n", "a.c", r"\1\g<0>", "\\1\\g<0> abc\n"),
+        ("a\r\nb\r\nc\r\n", "\nb", "\nx", "a\r\nx\r\nc\r\n"),
+        ("a\r\nb\r\nc", "c\n", "x\n", "a\r\nb\r\nx"),
+        ("a\r\nb", "b\r\n", "x\r\n", "a\r\nx"),
+        ("\n\n", "\n\n", "\n", "\n"),
         ("\tü\n", "\tü", "", "\n"),
     ],
 )
@@ -69,7 +73,7 @@ async def test_a_missing_match_shows_the_nearest(old: str, said: str, project: P
 async def test_looking_for_the_nearest_is_bounded(project: Path, run: Run) -> None:
     (project / "f").write_text("".join(f"line {n} {'ab' * 100}\n" for n in range(200_000)))
     started = time.monotonic()
-    for old in ("line x " + "ba" * 100, "nothing\n" * 1000, "ab" * 100_000):
+    for old in ("a\n" * 5_000_000, "line x " + "ba" * 100, "nothing\n" * 1000, "ab" * 100_000):
         result = await run("edit", path="f", old_text=old, new_text="")
         assert result.is_error
         assert len(result.content) < 12_000

@@ -27,6 +27,10 @@ async def test_depth_and_directory_are_chosen(tree: Path, run: Run) -> None:
     assert (await run("list", path=str(tree / "src/deep"))).content == "x.py\ny.py"
 
 
+async def test_an_ignored_directory_can_be_listed_by_name(tree: Path, run: Run) -> None:
+    assert (await run("list", path="node_modules")).content == "m/\nm/i.js"
+
+
 async def test_what_cannot_be_listed_is_said(tree: Path, run: Run) -> None:
     (tree / "empty").mkdir()
     assert (await run("list", path="empty")).content == "(no files)"
