@@ -92,8 +92,15 @@ def redacted(text: str) -> str:
     return _CREDENTIALS.sub(r"\1", text)
 
 
-async def ensure_cloned(project: OrderProject, target: Path, *, allow_local: bool, on_progress: OnProgress) -> bool:
-    """Makes `target` a checkout of the project; whether it had to be cloned.
+async def ensure_cloned(
+    project: OrderProject,
+    target: Path,
+    *,
+    allow_local: bool,
+    on_progress: OnProgress,
+    silence_s: float = CLONE_SILENCE_S,
+) -> bool:
+    """Makes `target` a checkout of the project; whether it had to be cloned. `silence_s` bounds a lack of progress.
 
     Raises GadgetError: `gitUrlNotAllowed`, or `gitFailed` with what git said. Cancelled or failed, it leaves nothing.
     """
@@ -103,17 +110,17 @@ async def ensure_cloned(project: OrderProject, target: Path, *, allow_local: boo
         raise GadgetError(ErrorCode.GIT_URL_NOT_ALLOWED, f"This drone does not clone {redacted(url)!r}: {way_out}.")
     if shutil.which("git") is None:
         raise GadgetError(ErrorCode.GIT_FAILED, "git is not installed on the drone's machine: install it.")
-    if await asyncio.to_thread(_is_there, target, url):
-        return False
     # No project is called like this: a slug does not start with a dot.
     unfinished = f".{target.name}.cloning-"
-    await asyncio.to_thread(_remove_all, target.parent, unfinished)
     place = target.parent / f"{unfinished}{secrets.token_hex(4)}"
     try:
-        await _clone(url, place, allow_local=allow_local, on_progress=on_progress)
+        if await asyncio.to_thread(_is_there, target, url):
+            return False
+        await asyncio.to_thread(_remove_all, target.parent, unfinished)
+        await _clone(url, place, allow_local, silence_s, on_progress)
         os.rename(place, target)
     except OSError as error:
-        raise GadgetError(ErrorCode.GIT_FAILED, f"{target} cannot be written: {error.strerror}.") from error
+        raise GadgetError(ErrorCode.GIT_FAILED, f"{target} cannot be used: {error.strerror}.") from error
     finally:
         await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
     return True
@@ -140,13 +147,15 @@ def _remove_all(directory: Path, prefix: str) -> None:
             shutil.rmtree(directory / name, ignore_errors=True)
 
 
-async def _clone(url: str, place: Path, *, allow_local: bool, on_progress: OnProgress) -> None:
+async def _clone(url: str, place: Path, allow_local: bool, silence_s: float, on_progress: OnProgress) -> None:
     loop = asyncio.get_running_loop()
     started = _Started()
     seen: list[str] = []
 
     def progressed(percent: int | None, what: str) -> None:
-        silence.reschedule(loop.time() + CLONE_SILENCE_S)
+        if silence.expired():
+            return
+        silence.reschedule(loop.time() + silence_s)
         if what:
             on_progress(percent, what)
 
@@ -154,7 +163,7 @@ async def _clone(url: str, place: Path, *, allow_local: bool, on_progress: OnPro
         loop.call_soon_threadsafe(progressed, percent, what)
 
     try:
-        async with asyncio.timeout(CLONE_TIMEOUT_S), asyncio.timeout(CLONE_SILENCE_S) as silence:
+        async with asyncio.timeout(CLONE_TIMEOUT_S), asyncio.timeout(silence_s) as silence:
             work = asyncio.ensure_future(
                 asyncio.to_thread(_clone_in_thread, url, place, allow_local, started, seen, from_thread)
             )

@@ -2,6 +2,7 @@ import asyncio
 import os
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -127,23 +128,32 @@ async def test_hooks_and_monitors_of_a_repository_do_not_run(origin: Path, works
     assert git(target, "config", "--local", "--get-regexp", "core.*").count("hookspath") == 0
 
 
-async def test_a_cancelled_clone_ends_git_and_leaves_nothing(workspace: Path) -> None:
+@pytest.fixture
+def mute_server() -> Iterator[socket.socket]:
+    """Takes connections and never says a word."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        # Takes the connection and never says a word.
-        port = server.getsockname()[1]
-        cloning = asyncio.ensure_future(
-            ensure_cloned(
-                project_at(f"https://127.0.0.1:{port}/x"), workspace / "hello", allow_local=False, on_progress=quiet
-            )
-        )
-        connection, _ = await asyncio.wait_for(asyncio.to_thread(server.accept), 10)
-        started = time.monotonic()
-        cloning.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await cloning
-        assert time.monotonic() - started < 5
-        with connection:
-            connection.settimeout(5)
-            while connection.recv(65536):
-                pass  # to its end: git is gone
+        yield server
+
+
+async def test_a_cancelled_clone_ends_git_and_leaves_nothing(mute_server: socket.socket, workspace: Path) -> None:
+    project = project_at(f"https://127.0.0.1:{mute_server.getsockname()[1]}/x")
+    cloning = asyncio.ensure_future(ensure_cloned(project, workspace / "hello", allow_local=False, on_progress=quiet))
+    connection, _ = await asyncio.wait_for(asyncio.to_thread(mute_server.accept), 10)
+    started = time.monotonic()
+    cloning.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cloning
+    assert time.monotonic() - started < 5
+    with connection:
+        connection.settimeout(5)
+        while connection.recv(65536):
+            pass  # to its end: git is gone
+    assert os.listdir(workspace) == []
+
+
+async def test_a_silent_clone_is_given_up(mute_server: socket.socket, workspace: Path) -> None:
+    project = project_at(f"https://127.0.0.1:{mute_server.getsockname()[1]}/x")
+    with pytest.raises(GadgetError, match="took too long") as failed:
+        await ensure_cloned(project, workspace / "hello", allow_local=False, on_progress=quiet, silence_s=0.5)
+    assert failed.value.retryable
     assert os.listdir(workspace) == []
