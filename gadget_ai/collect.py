@@ -30,6 +30,9 @@ from gadget_api.messages import AssistantMessage, FinishReason, ToolCallRequest,
 MAX_ANSWER_BYTES = 600_000
 """As JSON. It must fit one event (`gadget_api.events.MAX_EVENT_BYTES`) with room for the rest of it."""
 
+_CALL_CHARS = 60
+"""No call is smaller as JSON."""
+
 Live = TextDelta | ThinkingDelta | ModelNotice | Restarted
 """What is worth showing before the answer is whole. `Restarted` voids the deltas before it."""
 
@@ -125,10 +128,11 @@ class _Draft:
         if call is None or (fragment.name and fragment.call_id and fragment.call_id != call.call_id):
             call = self.open_calls[fragment.index] = _Call()
             self.calls.append(call)
+            self.size_chars += _CALL_CHARS
         call.call_id = call.call_id or fragment.call_id
         call.name = call.name or fragment.name
         call.arguments.append(fragment.arguments)
-        # An empty fragment counts too, or a flood of them would be free.
+        # An empty fragment counts too: a flood of them must not be free.
         self.grow(fragment.arguments or " ")
 
     def answer(self, used_call_ids: Collection[str]) -> Answer:

@@ -1,12 +1,23 @@
 """From a work order's provider to a client."""
 
 from gadget_ai.client import CallOptions, ChatClient, Timeouts
+from gadget_ai.errors import LLMError
+from gadget_api.errors import ErrorCode
 from gadget_api.providers import ApiType
 from gadget_api.work_order import OrderProvider
 
 
 def connect(provider: OrderProvider, timeouts: Timeouts = Timeouts()) -> ChatClient:  # noqa: B008 (frozen)
-    """A client for the provider's model. Opens no connection; whoever calls this calls `close()`."""
+    """A client for the provider's model. Opens no connection; whoever calls this calls `close()`.
+
+    Raises `LLMError` for a key or a URL that cannot be sent.
+    """
+    key = provider.api_key or ""
+    # Refused here and not by the HTTP library, which would quote it.
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise LLMError(
+            ErrorCode.MODEL_AUTH, "The API key has characters that no key has, such as a line end; enter it again."
+        )
     options = CallOptions(
         temperature=provider.params.temperature,
         top_p=provider.params.top_p,

@@ -47,14 +47,17 @@ class OllamaClient:
         self._options = options
         self._num_ctx = options.context_window or DEFAULT_NUM_CTX
         self._refusals = Refusals(base_url=base_url, model_id=model_id, api_key=api_key)
-        self._sdk = ollama.AsyncClient(
-            base_url,
-            # No redirects: the address was checked when the provider was stored, and a prompt goes nowhere else.
-            follow_redirects=False,
-            timeout=httpx.Timeout(None, connect=options.timeouts.connect_s),
-            headers={"authorization": f"Bearer {api_key}"} if api_key else None,
-            event_hooks={"response": [self._refuse]},
-        )
+        try:
+            self._sdk = ollama.AsyncClient(
+                base_url,
+                # No redirects: the address was checked when the provider was stored, and a prompt goes nowhere else.
+                follow_redirects=False,
+                timeout=httpx.Timeout(None, connect=options.timeouts.connect_s),
+                headers={"authorization": f"Bearer {api_key}"} if api_key else None,
+                event_hooks={"response": [self._refuse]},
+            )
+        except httpx.InvalidURL as exc:
+            raise self._refusals.unreachable(exc) from None
         self._http: httpx.AsyncClient = self._sdk._client
         if not api_key:
             # The SDK sends OLLAMA_API_KEY from the environment: another provider must not see it.

@@ -56,15 +56,18 @@ class OpenAIClient:
         if not api_key:
             headers["Authorization"] = openai.omit
         self._headers = headers
-        self._sdk = openai.AsyncOpenAI(
-            base_url=base_url,
-            api_key=api_key or "",  # and not OPENAI_API_KEY
-            admin_api_key="",
-            max_retries=0,
-            timeout=_timeout(options),
-            # No redirects: the address was checked when the provider was stored, and a prompt goes nowhere else.
-            http_client=httpx2.AsyncClient(timeout=_timeout(options), follow_redirects=False),
-        )
+        try:
+            self._sdk = openai.AsyncOpenAI(
+                base_url=base_url,
+                api_key=api_key or "",  # and not OPENAI_API_KEY
+                admin_api_key="",
+                max_retries=0,
+                timeout=_timeout(options),
+                # No redirects: the address was checked when the provider was stored, and a prompt goes nowhere else.
+                http_client=httpx2.AsyncClient(timeout=_timeout(options), follow_redirects=False),
+            )
+        except httpx2.InvalidURL as exc:
+            raise self._refusals.unreachable(exc) from None
 
     def encode(self, message: Message) -> bytes:
         return orjson.dumps(openai_message(message))

@@ -19,29 +19,35 @@ async def watched(chunks: AsyncGenerator[Chunk, None], timeouts: Timeouts) -> As
     `Finished`; both retryable. Nothing that happens after `Finished` is an error.
     """
     finished = False
-    wait_s = timeouts.first_chunk_s
+    alarm = _Alarm(timeouts.first_chunk_s)
     async with aclosing(chunks):
-        while True:
-            try:
-                async with asyncio.timeout(min(AFTER_FINISH_S, wait_s) if finished else wait_s):
+        try:
+            while True:
+                try:
+                    alarm.begin()
                     chunk = await anext(chunks)
-            except StopAsyncIteration:
-                break
-            except TimeoutError:
-                if finished:
-                    return
-                raise LLMError(
-                    ErrorCode.MODEL_TIMEOUT,
-                    f"The provider sent nothing for {wait_s:g} seconds; try again or choose another model.",
-                    retryable=True,
-                ) from None
-            except LLMError:
-                if finished:
-                    return
-                raise
-            wait_s = timeouts.between_chunks_s
-            finished = finished or isinstance(chunk, Finished)
-            yield chunk
+                except StopAsyncIteration:
+                    break
+                except asyncio.CancelledError:
+                    if not alarm.was_the_cause():
+                        raise
+                    if finished:
+                        return
+                    raise LLMError(
+                        ErrorCode.MODEL_TIMEOUT,
+                        f"The provider sent nothing for {alarm.wait_s:g} seconds; try again or choose another model.",
+                        retryable=True,
+                    ) from None
+                except LLMError:
+                    if finished:
+                        return
+                    raise
+                alarm.end()
+                finished = finished or isinstance(chunk, Finished)
+                alarm.wait_s = min(AFTER_FINISH_S, timeouts.between_chunks_s) if finished else timeouts.between_chunks_s
+                yield chunk
+        finally:
+            alarm.stop()
     if not finished:
         raise cut_off()
 
@@ -52,3 +58,58 @@ def cut_off() -> LLMError:
         "The provider's answer was cut off before its end; try again.",
         retryable=True,
     )
+
+
+class _Alarm:
+    """`asyncio.timeout` for each of many waits, with one timer for all: 0.6 us a wait and not 3.4, of some 20 that a
+    delta costs."""
+
+    def __init__(self, wait_s: float) -> None:
+        self.wait_s = wait_s
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[object] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._deadline_s = 0.0
+        self._rang = False
+        self._cancelling = 0
+
+    def begin(self) -> None:
+        """A wait begins in the current task."""
+        self._task = asyncio.current_task()
+        self._cancelling = self._task.cancelling() if self._task else 0
+        self._deadline_s = self._loop.time() + self.wait_s
+        # A timer that is set for too early sets itself again; one for too late, after a longer wait, does not help.
+        if self._timer is None or self._timer.when() > self._deadline_s:
+            self._set()
+
+    def end(self) -> None:
+        """What was waited for has come."""
+        if self._rang and self._task is not None:
+            self._task.uncancel()
+            self._rang = False
+        self._task = None
+
+    def was_the_cause(self) -> bool:
+        """Of a CancelledError. False also when somebody else cancelled the task at the same time."""
+        if not self._rang or self._task is None:
+            return False
+        self._rang = False
+        return self._task.uncancel() <= self._cancelling
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _set(self) -> None:
+        self.stop()
+        self._timer = self._loop.call_at(self._deadline_s, self._check)
+
+    def _check(self) -> None:
+        self._timer = None
+        if self._task is None:
+            return
+        if self._loop.time() < self._deadline_s:
+            self._set()
+        else:
+            self._rang = True
+            self._task.cancel()

@@ -2,15 +2,20 @@
 
 import subprocess
 import sys
+import traceback
 
 import pytest
 
 from gadget_ai.client import ChatClient, Timeouts
 from gadget_ai.connect import connect
+from gadget_ai.errors import LLMError
 from gadget_ai.testing.client import ScriptedClient
 from gadget_ai.testing.script import Reply, Script, Text
+from gadget_api.errors import ErrorCode
 from gadget_api.providers import ApiType
 from tests.gadget_ai.conftest import KEY, provider
+
+both = pytest.mark.parametrize("api", list(ApiType))
 
 
 @pytest.mark.parametrize(
@@ -22,7 +27,7 @@ def test_no_sdk_is_imported_before_there_is_a_client(module: str) -> None:
     assert run.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("api", list(ApiType))
+@both
 async def test_neither_order_nor_client_shows_the_key(api: ApiType) -> None:
     order = provider(api)
     client: ChatClient = connect(order, Timeouts())
@@ -34,3 +39,20 @@ async def test_the_scripted_client_is_a_chat_client() -> None:
     client: ChatClient = ScriptedClient(Script([Reply(Text("ok"))]))
     assert [model.id for model in await client.list_models()] == ["scripted"]
     await client.close()
+
+
+@both
+@pytest.mark.parametrize("key", [f"{KEY}\n", f"{KEY}é", f"{KEY} x", f"\x00{KEY}"])
+def test_a_key_that_cannot_be_sent_is_refused_without_being_shown(api: ApiType, key: str) -> None:
+    with pytest.raises(LLMError) as caught:
+        connect(provider(api, api_key=key))
+    assert caught.value.code is ErrorCode.MODEL_AUTH
+    assert KEY not in "".join(traceback.format_exception(caught.value))
+
+
+@both
+@pytest.mark.parametrize("url", ["http://x\x01y/v1", "http://xn--zzzzz-.invalid\u2028/v1"])
+def test_a_url_that_cannot_be_dialled_is_unreachable(api: ApiType, url: str) -> None:
+    with pytest.raises(LLMError) as caught:
+        connect(provider(api, base_url=url))
+    assert caught.value.code is ErrorCode.MODEL_UNREACHABLE
