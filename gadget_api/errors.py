@@ -176,6 +176,10 @@ class Problem(WireModel):
     detail: str
     code: ErrorCode
 
+    def to_error(self) -> GadgetError:
+        """The error that a client raises for it; told apart by `code`."""
+        return GadgetError(self.code, self.detail, retryable=self.status in (429, 502, 503))
+
 
 def failure(error: GadgetError) -> dict[str, Any]:
     """The socket reply of a request that failed: `{ok: false, error: {code, message, retryable}}`."""

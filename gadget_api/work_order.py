@@ -6,6 +6,7 @@ from gadget_api.ids import Id
 from gadget_api.model import UtcTime, WireModel
 from gadget_api.providers import ApiType, BaseUrl, ModelParams, ModelPrice
 from gadget_api.sessions import SessionMode
+from gadget_api.turns import TurnStats
 
 
 class OrderProject(WireModel):
@@ -47,6 +48,14 @@ class OrderTurn(WireModel):
     user: OrderUser
 
 
+class ResumePoint(WireModel):
+    """Where a turn goes on that has events already: number them from `ackedSeq` + 1, build on what is stored."""
+
+    acked_seq: int = 0
+    step_count: int = 0
+    stats: TurnStats = TurnStats()
+
+
 class WorkOrder(WireModel):
     work_order_id: Id
     """The same each time this turn is offered to a drone, so that an offer can be repeated."""
@@ -59,3 +68,5 @@ class WorkOrder(WireModel):
     workspace_id: str | None = None
     after_turn: Id | None = None
     """The turn of this session that came before; null for the first. The history up to it belongs to the context."""
+    resume: ResumePoint | None = None
+    """Null for a turn that has not begun."""

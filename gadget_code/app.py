@@ -1,0 +1,79 @@
+"""The composition root: from settings to an ASGI application."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+import socketio
+from fastapi import APIRouter, FastAPI
+from fastapi.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from gadget_api.errors import ErrorCode, GadgetError
+from gadget_api.protocol import API_PREFIX
+from gadget_code.background import background_tasks
+from gadget_code.gateway import Gateway
+from gadget_code.problems import handle_errors
+from gadget_code.routes import auth, drones, health, projects, providers, sessions, turns, users
+from gadget_code.service import Service
+from gadget_code.settings import Settings
+from gadget_code.sockets.connections import Connections
+from gadget_code.sockets.handlers import register
+from gadget_code.sockets.server import SocketServer
+from gadget_code.store.database import Store
+
+_RESOURCES = (auth, users, projects, providers, drones, sessions, turns)
+
+
+def create_app(settings: Settings, store: Store) -> ASGIApp:
+    """The whole web service: REST, the socket, the page. Its background work lives as long as its lifespan."""
+    sockets = SocketServer(list(settings.origins), _shared_manager(settings))
+    api = create_api()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with background_tasks() as background:
+            service = Service.build(settings, store, background, sockets)
+            app.state.service = service
+            connections = Connections(service)
+            register(service, connections)
+            background.start(connections.watch(), "socket watch")
+            background.start(service.dispatcher.sweep(), "dispatch sweep")
+            yield
+            await service.recorder.stop()
+
+    api.router.lifespan_context = lifespan
+    return Gateway(sockets.asgi(api), settings)
+
+
+def create_api() -> FastAPI:
+    """The REST side alone, without anything behind it: what `docs/reference/openapi.json` is made from."""
+    api = FastAPI(
+        title="Gadget Code",
+        version=version("gadget-code"),
+        openapi_url="/openapi.json",
+        docs_url=None,  # its page loads scripts from elsewhere
+        redoc_url=None,
+    )
+    handle_errors(api)
+    resources = APIRouter(prefix=API_PREFIX)
+    for module in _RESOURCES:
+        resources.include_router(module.router)
+    api.include_router(resources)
+    api.include_router(health.router)
+
+    api.mount("/", StaticFiles(directory=Path(__file__).with_name("page"), html=True))
+    return api
+
+
+def _shared_manager(settings: Settings) -> socketio.AsyncManager | None:
+    """python-socketio's own manager behind Redis, when there is more than one web process."""
+    if settings.redis_url is None:
+        return None
+    try:
+        return socketio.AsyncRedisManager(settings.redis_url.get_secret_value(), channel="gadget")
+    except RuntimeError as exc:
+        raise GadgetError(
+            ErrorCode.INTERNAL, "GADGET_REDIS_URL needs the redis package: pip install 'gadget-code[scale]'."
+        ) from exc

@@ -1,0 +1,1 @@
+"""Who is asking: passwords, tokens, and the limits on guessing them."""

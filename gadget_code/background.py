@@ -1,0 +1,41 @@
+"""The owner of background tasks: each has a name, its failure is logged, and none outlives the service."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+
+class Background:
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("the task %s failed", task.get_name(), exc_info=error)
+
+    async def stop(self) -> None:
+        """Cancels what still runs and waits for it."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def background_tasks() -> AsyncIterator[Background]:
+    background = Background()
+    try:
+        yield background
+    finally:
+        await background.stop()

@@ -1,0 +1,74 @@
+"""REST, as the terminal client needs it."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import httpx
+from pydantic import ValidationError
+
+from gadget_api.errors import ErrorCode, GadgetError, Problem, Unavailable
+from gadget_api.protocol import API_PREFIX
+
+_TIMEOUT = httpx.Timeout(30.0, connect=5.0)
+
+
+class ApiClient:
+    def __init__(self, server: str, token: str | None) -> None:
+        self.server = server
+        self.token = token
+        headers = {"Authorization": f"Bearer {token}"} if token is not None else {}
+        try:
+            self._http = httpx.AsyncClient(base_url=server + API_PREFIX, headers=headers, timeout=_TIMEOUT)
+        except (httpx.InvalidURL, ValueError) as exc:
+            raise GadgetError(ErrorCode.INVALID_REQUEST, f"{server} is not the URL of a server.") from exc
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def get(self, path: str, **query: Any) -> Any:
+        return await self._request("GET", path, params={k: v for k, v in query.items() if v is not None})
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        return await self._request("POST", path, json=body)
+
+    async def patch(self, path: str, body: Mapping[str, Any]) -> Any:
+        return await self._request("PATCH", path, json=body)
+
+    async def items(self, path: str) -> AsyncIterator[dict[str, Any]]:
+        """All items of a list, newest first."""
+        cursor = None
+        while True:
+            page = await self.get(path, cursor=cursor)
+            for item in page["items"]:
+                yield item
+            cursor = page["nextCursor"]
+            if cursor is None:
+                return
+
+    async def is_signed_in(self) -> bool:
+        try:
+            await self.get("/users/me")
+        except GadgetError as exc:
+            if exc.code is ErrorCode.NOT_AUTHENTICATED:
+                return False
+            raise
+        return True
+
+    async def _request(self, method: str, path: str, **options: Any) -> Any:
+        try:
+            response = await self._http.request(method, path, **options)
+        except (httpx.HTTPError, httpx.InvalidURL) as exc:
+            raise Unavailable(
+                ErrorCode.SERVER_UNREACHABLE,
+                f"No server answers at {self.server}; start one with `gadget-code up`, or name yours with --server.",
+            ) from exc
+        if response.is_success:
+            return response.json() if response.content else None
+        try:
+            problem = Problem.model_validate_json(response.content)
+        except ValidationError as exc:
+            raise Unavailable(
+                ErrorCode.SERVER_UNREACHABLE,
+                f"What answers at {self.server} (status {response.status_code}) is no Gadget Code server.",
+            ) from exc
+        raise problem.to_error()

@@ -1,0 +1,154 @@
+"""`gadget-code prompt`: one turn, streamed."""
+
+import asyncio
+import signal
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from gadget_api.commands import CancelTurn
+from gadget_api.errors import ErrorCode, GadgetError
+from gadget_api.events import EVENT_TYPES
+from gadget_api.ids import new_id
+from gadget_api.providers import Provider
+from gadget_api.sessions import ChatSession
+from gadget_api.turns import MAX_PROMPT_BYTES, ChatTurn, ChatTurnStatus
+from gadget_code.client.api import ApiClient
+from gadget_code.client.render import Renderer
+from gadget_code.client.watcher import Watcher, turn_of
+
+
+@dataclass(frozen=True)
+class PromptOptions:
+    text: str
+    project: str | None = None
+    """A slug; by default the newest project."""
+    session: str | None = None
+    """An id; by default a new session."""
+    drone: str | None = None
+    """A name; by default any that fits."""
+    model: str | None = None
+    """A model's id or `provider/id`; by default what the newest session uses."""
+
+
+async def run_prompt(api: ApiClient, options: PromptOptions, renderer: Renderer) -> bool:
+    """Submits the prompt and shows the turn until it ends. Whether it finished well; raises GadgetError.
+
+    The first Ctrl+C cancels the turn, the second leaves it running.
+    """
+    size = len(options.text.encode(errors="replace"))
+    if size > MAX_PROMPT_BYTES:
+        raise GadgetError(
+            ErrorCode.TOO_LARGE, f"The prompt has {size:,} bytes; {MAX_PROMPT_BYTES:,} are the most that one may have."
+        )
+    session = await _session(api, options)
+    watcher = Watcher(api, session.id)
+    await watcher.open()
+    try:
+        body = {"content": options.text, "promptId": new_id()}
+        turn = ChatTurn.model_validate(await api.post(f"/sessions/{session.id}/turns", body))
+        return await _follow(watcher, turn, renderer)
+    finally:
+        renderer.close()
+        await watcher.close()
+
+
+async def _follow(watcher: Watcher, turn: ChatTurn, renderer: Renderer) -> bool:
+    interrupts = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, interrupts.set)
+    canceller = asyncio.create_task(_cancel_when(interrupts, watcher, turn, asyncio.current_task()), name="canceller")
+    _show_status(turn, renderer)
+    try:
+        async for name, payload in watcher.events():
+            if name == "connection":
+                renderer.waiting("working" if payload else "The connection is lost; the work goes on. Connecting again")
+            elif name == "failed":
+                raise payload
+            elif name == "turnStatus":
+                now = turn_of(payload)
+                if now.id == turn.id:
+                    _show_status(now, renderer)
+            elif name in EVENT_TYPES and payload["turnId"] == turn.id:
+                renderer.show(name, payload)
+                if name == "workOrderComplete":
+                    return bool(payload["success"])
+        raise AssertionError("the events of a watcher do not end")
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        canceller.cancel()
+
+
+def _show_status(turn: ChatTurn, renderer: Renderer) -> None:
+    if turn.status is ChatTurnStatus.QUEUED:
+        renderer.waiting(turn.status_reason or "Waiting for a drone.")
+    elif turn.status is ChatTurnStatus.PROCESSING and turn.status_reason is not None:
+        renderer.waiting(turn.status_reason)
+
+
+async def _cancel_when(
+    interrupts: asyncio.Event, watcher: Watcher, turn: ChatTurn, main: asyncio.Task[Any] | None
+) -> None:
+    await interrupts.wait()
+    interrupts.clear()
+    with suppress(GadgetError):  # over already, or the server is away: the next Ctrl+C leaves
+        await watcher.call("cancelTurn", CancelTurn(turn_id=turn.id))
+    await interrupts.wait()
+    assert main is not None
+    main.cancel()
+
+
+async def _session(api: ApiClient, options: PromptOptions) -> ChatSession:
+    drone = await _drone_id(api, options.drone) if options.drone is not None else None
+    if options.session is not None:
+        session = ChatSession.model_validate(await api.get(f"/sessions/{options.session}"))
+        if drone is not None and session.drone != drone:
+            session = ChatSession.model_validate(await api.patch(f"/sessions/{session.id}", {"drone": drone}))
+        return session
+    project = await _project_id(api, options.project)
+    provider, model = await _model(api, options.model)
+    name = " ".join(options.text.split())[:60]
+    new = {"name": name, "project": project, "provider": provider, "selectedModel": model, "drone": drone}
+    return ChatSession.model_validate(await api.post("/sessions", new))
+
+
+async def _project_id(api: ApiClient, slug: str | None) -> str:
+    slugs: list[str] = []
+    async for project in api.items("/projects"):
+        if slug in (None, project["slug"]):
+            return str(project["_id"])
+        slugs.append(project["slug"])
+    if slug is None:
+        raise GadgetError(
+            ErrorCode.NOT_FOUND, "There is no project yet; add one with `gadget-code project add SLUG GIT_URL`."
+        )
+    known = f"there are {', '.join(slugs[:10])}" if slugs else "there is none yet"
+    raise GadgetError(ErrorCode.NOT_FOUND, f"There is no project {slug}; {known}.")
+
+
+async def _drone_id(api: ApiClient, name: str) -> str:
+    names: list[str] = []
+    async for drone in api.items("/drones"):
+        if name in (drone["name"], drone["_id"]):
+            return str(drone["_id"])
+        names.append(drone["name"])
+    known = f"there are {', '.join(names[:10])}" if names else "there is none yet"
+    raise GadgetError(ErrorCode.NOT_FOUND, f"There is no drone {name}; {known}.")
+
+
+async def _model(api: ApiClient, wanted: str | None) -> tuple[str, str]:
+    """Provider and model for a new session."""
+    if wanted is None:
+        async for session in api.items("/sessions"):
+            return str(session["provider"]), str(session["selectedModel"])
+    async for item in api.items("/providers"):
+        provider = Provider.model_validate(item)
+        for model in provider.models:
+            if wanted in (None, model.id, model.name, f"{provider.name}/{model.id}"):
+                return provider.id, model.id
+    if wanted is not None:
+        raise GadgetError(ErrorCode.NOT_FOUND, f"No provider has a model {wanted}.")
+    raise GadgetError(
+        ErrorCode.NOT_FOUND,
+        "There is no model yet; add a provider with `gadget-code provider add NAME BASE_URL --model MODEL`.",
+    )

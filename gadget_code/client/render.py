@@ -1,0 +1,150 @@
+"""A turn on a terminal: text as it streams, a line for each tool, a spinner while there is nothing to read."""
+
+import json
+import re
+import sys
+from typing import Any, Protocol, TextIO
+
+from rich.console import Console
+from rich.status import Status
+from rich.text import Text
+
+from gadget_api.errors import ErrorInfo
+from gadget_api.turns import TurnStats
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_MAX_PARAMS = 100
+
+
+class Renderer(Protocol):
+    def show(self, name: str, payload: dict[str, Any]) -> None:
+        """One event of the turn."""
+        ...
+
+    def waiting(self, reason: str) -> None:
+        """Nothing comes for now, and why."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class JsonLines:
+    """Each event as one line of JSON, for programs."""
+
+    def __init__(self, out: TextIO = sys.stdout) -> None:
+        self._out = out
+
+    def show(self, name: str, payload: dict[str, Any]) -> None:
+        self._out.write(json.dumps(payload, ensure_ascii=False) + "\n")
+        self._out.flush()
+
+    def waiting(self, reason: str) -> None:
+        print(reason, file=sys.stderr)
+
+    def close(self) -> None:
+        self._out.flush()
+
+
+class Terminal:
+    """For people; without colour and spinner when piped."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(highlight=False, soft_wrap=True)
+        self._status: Status | None = None
+        self._open_text: str | None = None
+        """The kind of text that the current line is in the middle of."""
+        self._waiting_for = ""
+
+    def show(self, name: str, payload: dict[str, Any]) -> None:
+        self._stop_spinner()
+        match name:
+            case "thinking" | "response":
+                self._text(name, payload["content"])
+            case "toolStarted":
+                self._line(f"● {payload['name']} ", "bold cyan", _brief(payload["params"]))
+                self._spin(payload["name"])
+            case "toolCall":
+                seconds = payload["durationMs"] / 1000
+                mark, style = ("✗", "red") if payload["isError"] else ("✓", "green")
+                detail = f"{seconds:.1f}s"
+                if payload["isError"]:
+                    detail += " " + (_clean(payload["response"]).strip().splitlines() or [""])[0][:200]
+                self._line(f"  {mark} ", style, detail)
+                self._spin("thinking")
+            case "step":
+                self._end_text()
+            case "steered":
+                self._line("» ", "bold", _clean(payload["content"]))
+            case "notice":
+                style = {"warning": "yellow", "error": "red"}.get(payload["level"], "dim")
+                self._line("· ", style, _clean(payload["message"]))
+                self._spin("working")
+            case "workOrderComplete":
+                self._summary(payload)
+
+    def waiting(self, reason: str) -> None:
+        if reason == self._waiting_for:
+            return
+        self._waiting_for = reason
+        self._end_text()
+        if self._console.is_terminal:
+            self._spin(reason)
+        else:
+            self._console.print(Text(reason, style="dim"))
+
+    def close(self) -> None:
+        self._stop_spinner()
+        self._end_text()
+
+    def _text(self, kind: str, content: str) -> None:
+        if self._open_text != kind:
+            self._end_text()
+            self._open_text = kind
+        self._console.print(Text(_clean(content), style="dim italic" if kind == "thinking" else ""), end="")
+
+    def _end_text(self) -> None:
+        if self._open_text is not None:
+            self._console.print()
+            self._open_text = None
+
+    def _line(self, head: str, style: str, rest: str) -> None:
+        self._end_text()
+        self._console.print(Text.assemble((head, style), (rest, "dim")))
+
+    def _summary(self, payload: dict[str, Any]) -> None:
+        self._end_text()
+        stats = TurnStats.model_validate(payload["stats"])
+        tokens = (
+            f"{stats.input_tokens:,} tokens in ({stats.cached_input_tokens:,} cached), {stats.response_tokens:,} out"
+        )
+        cost = f", ${stats.cost:.4f}" if stats.cost is not None else ""
+        tools = f"{stats.tool_call_count} tool call{'' if stats.tool_call_count == 1 else 's'}"
+        style = "green" if payload["success"] else "red"
+        self._console.print(
+            Text.assemble((payload["status"], style), (f" in {stats.duration_label}: {tools}, {tokens}{cost}", "dim"))
+        )
+        if payload["error"] is not None:
+            self._console.print(Text(_clean(ErrorInfo.model_validate(payload["error"]).message), style="red"))
+
+    def _spin(self, what: str) -> None:
+        if self._console.is_terminal:
+            self._stop_spinner()
+            self._status = self._console.status(Text(f"{_clean(what)} …", style="dim"))
+            self._status.start()
+
+    def _stop_spinner(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+
+def _clean(text: str) -> str:
+    """Without control characters: what a model says must not steer the terminal."""
+    return _CONTROL.sub("�", text.replace("\r\n", "\n"))
+
+
+def _brief(params: dict[str, Any]) -> str:
+    """A tool's parameters on one line."""
+    text = ", ".join(f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in params.items())
+    text = _clean(text)
+    return text if len(text) <= _MAX_PARAMS else text[: _MAX_PARAMS - 1] + "…"

@@ -1,0 +1,73 @@
+"""Errors as RFC 9457 problem documents. The door of HTTP: whatever a route raises is answered here."""
+
+import logging
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from gadget_api.errors import ErrorCode, GadgetError, InvalidInput, NotAuthenticated, Problem, TooMany
+
+log = logging.getLogger(__name__)
+
+_BY_STATUS = {
+    401: ErrorCode.NOT_AUTHENTICATED,
+    403: ErrorCode.NOT_ALLOWED,
+    404: ErrorCode.NOT_FOUND,
+    405: ErrorCode.METHOD_NOT_ALLOWED,
+    413: ErrorCode.TOO_LARGE,
+}
+
+
+def problem_response(error: GadgetError) -> Response:
+    headers = {}
+    if isinstance(error, NotAuthenticated):
+        headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, TooMany):
+        headers["Retry-After"] = str(error.retry_after_s)
+    return _response(error.http_status, error.title, error.message, error.code, headers)
+
+
+def handle_errors(app: FastAPI) -> None:
+    """Makes every error of `app` a problem document."""
+
+    async def known(_: Request, error: Exception) -> Response:
+        assert isinstance(error, GadgetError)
+        if error.http_status >= 500:
+            log.warning("%s: %s", error.code, error.message)
+        return problem_response(error)
+
+    async def invalid(_: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        # Where and why, never the input: it may be a password.
+        problems = "; ".join(f"{_place(e['loc'])}: {_reason(e['msg'])}" for e in error.errors()[:5])
+        return problem_response(InvalidInput(f"The request is not right: {problems}."))
+
+    async def http(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        code = _BY_STATUS.get(error.status_code, ErrorCode.INVALID_REQUEST)
+        detail = str(error.detail) if error.status_code != 404 else "There is nothing at this address."
+        return _response(error.status_code, "The request cannot be taken", detail, code, dict(error.headers or {}))
+
+    async def unexpected(_: Request, error: Exception) -> Response:
+        log.error("a request failed", exc_info=error)
+        return problem_response(GadgetError(ErrorCode.INTERNAL, "Something failed here; see the server's log."))
+
+    app.add_exception_handler(GadgetError, known)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(Exception, unexpected)
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    return ".".join(map(str, location[1:])) or str(location[0])
+
+
+def _reason(message: str) -> str:
+    return message.removeprefix("Value error, ").rstrip(".")
+
+
+def _response(status: int, title: str, detail: str, code: ErrorCode, headers: dict[str, str]) -> Response:
+    problem = Problem(title=title, status=status, detail=detail, code=code)
+    return JSONResponse(problem.to_wire(), status, headers, media_type="application/problem+json")

@@ -1,0 +1,81 @@
+"""Who may call a route: its dependencies. Everything but a written allow-list asks for a token."""
+
+from typing import Annotated, cast
+
+from fastapi import Depends, Query, Request, Response
+
+from gadget_api.errors import NotAllowed, NotAuthenticated
+from gadget_api.users import User
+from gadget_code.auth.tokens import IDE_LIFE, Identity, TokenKind
+from gadget_code.service import Service
+from gadget_code.store.records import MAX_PAGE
+
+COOKIE = "gadget_session"
+
+
+def get_service(request: Request) -> Service:
+    return cast(Service, request.app.state.service)
+
+
+def presented_token(request: Request) -> str | None:
+    """The bearer token of a request, else its session cookie."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and token:
+        return token.strip()
+    return request.cookies.get(COOKIE)
+
+
+async def get_identity(request: Request, service: Annotated[Service, Depends(get_service)]) -> Identity:
+    token = presented_token(request)
+    identity = await service.store.tokens.identify(token) if token else None
+    if identity is None or identity.kind is TokenKind.SIGN_IN:
+        raise NotAuthenticated("The token is missing, revoked or expired; sign in again.")
+    return identity
+
+
+async def ide_identity(identity: Annotated[Identity, Depends(get_identity)]) -> Identity:
+    if identity.kind is not TokenKind.IDE:
+        raise NotAllowed("A drone's token does not open this; sign in as a user.")
+    return identity
+
+
+async def drone_identity(identity: Annotated[Identity, Depends(get_identity)]) -> Identity:
+    if identity.kind is not TokenKind.DRONE or identity.drone is None:
+        raise NotAllowed("Only a registered drone may ask for this.")
+    return identity
+
+
+async def current_user(
+    identity: Annotated[Identity, Depends(ide_identity)], service: Annotated[Service, Depends(get_service)]
+) -> User:
+    user = await service.store.users.find({"_id": identity.user})
+    if user is None:
+        raise NotAuthenticated("This account is gone.")
+    return user
+
+
+async def admin(user: Annotated[User, Depends(current_user)]) -> User:
+    if not user.is_admin:
+        raise NotAllowed("Only an administrator of this install may ask for this.")
+    return user
+
+
+WithService = Annotated[Service, Depends(get_service)]
+AnyCaller = Annotated[Identity, Depends(get_identity)]
+IdeCaller = Annotated[Identity, Depends(ide_identity)]
+DroneCaller = Annotated[Identity, Depends(drone_identity)]
+CurrentUser = Annotated[User, Depends(current_user)]
+Admin = Annotated[User, Depends(admin)]
+Limit = Annotated[int, Query(ge=1, le=MAX_PAGE)]
+DEFAULT_LIMIT = 50
+
+
+def set_cookie(response: Response, service: Service, token: str) -> None:
+    response.set_cookie(
+        COOKIE,
+        token,
+        max_age=int(IDE_LIFE.total_seconds()),
+        httponly=True,
+        samesite="strict",
+        secure=service.settings.is_https,
+    )

@@ -1,0 +1,63 @@
+"""Signing in and out."""
+
+from fastapi import APIRouter, Request, Response
+
+from gadget_api.errors import ErrorCode, NotAllowed, NotAuthenticated
+from gadget_api.users import LinkLogin, Login, Registration, SignedIn, User
+from gadget_code.auth.tokens import TokenKind
+from gadget_code.routes.access import COOKIE, IdeCaller, WithService, set_cookie
+
+router = APIRouter(prefix="/auth", tags=["auth"])
+
+
+@router.post("/login")
+async def login(credentials: Login, request: Request, response: Response, service: WithService) -> SignedIn:
+    """Signs in by password. After ten failures in 15 minutes an account has to wait."""
+    email = credentials.email.strip().lower()
+    address = request.client.host if request.client else "unknown"
+    service.login_limits.check(email, address)
+    user = await service.store.users.by_email(email)
+    hashed = await service.store.users.password_hash(user.id) if user is not None else None
+    matches = await service.passwords.matches(credentials.password.get_secret_value(), hashed)
+    if user is None or not matches:
+        service.login_limits.failed(email, address)
+        raise NotAuthenticated("The e-mail address or the password is wrong.", ErrorCode.BAD_CREDENTIALS)
+    service.login_limits.succeeded(email)
+    return await _signed_in(service, user, response)
+
+
+@router.post("/link")
+async def link(credentials: LinkLogin, response: Response, service: WithService) -> SignedIn:
+    """Signs in by the one-time token of a sign-in link."""
+    user_id = await service.store.tokens.take_sign_in(credentials.token.get_secret_value())
+    user = await service.store.users.find({"_id": user_id}) if user_id is not None else None
+    if user is None:
+        raise NotAuthenticated("This link was used already or has expired; start `gadget-code up` for a new one.")
+    return await _signed_in(service, user, response)
+
+
+@router.post("/logout", status_code=204)
+async def logout(identity: IdeCaller, response: Response, service: WithService) -> None:
+    """Ends this session; its sockets close within 5 s."""
+    await service.store.tokens.revoke(_id=identity.token_hash)
+    response.delete_cookie(COOKIE)
+
+
+@router.post("/register", status_code=201)
+async def register(new: Registration, response: Response, service: WithService) -> SignedIn:
+    """Makes an account, where the install allows that (`GADGET_OPEN_REGISTRATION`)."""
+    if not service.settings.open_registration:
+        raise NotAllowed(
+            "This install makes no accounts by itself; ask its owner for one.", ErrorCode.REGISTRATION_CLOSED
+        )
+    hashed = await service.passwords.hash(new.password.get_secret_value())
+    name = new.display_name or new.email.partition("@")[0]
+    user = await service.store.users.create(new.email, hashed, display_name=name)
+    return await _signed_in(service, user, response)
+
+
+async def _signed_in(service: WithService, user: User, response: Response) -> SignedIn:
+    token, _ = await service.store.tokens.issue(user.id, TokenKind.IDE)
+    set_cookie(response, service, token)
+    response.headers["Cache-Control"] = "no-store"
+    return SignedIn(token=token, user=user)

@@ -1,0 +1,116 @@
+"""Drones: registration, and the user's list of them."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from gadget_api.commands import DroneStatusChanged
+from gadget_api.drones import DroneChanges, DroneRegistration, DroneStatus, NewDroneToken, NewRegistration, Registered
+from gadget_api.errors import Conflict, ErrorCode, NotAllowed
+from gadget_api.ids import new_id
+from gadget_api.model import utc_now
+from gadget_api.protocol import PROTOCOL_VERSION
+from gadget_api.workspace import WorkspaceMode
+from gadget_code.auth.tokens import TokenKind
+from gadget_code.routes.access import (
+    DEFAULT_LIMIT,
+    AnyCaller,
+    IdeCaller,
+    Limit,
+    WithService,
+    presented_token,
+)
+from gadget_code.store.records import Page
+
+router = APIRouter(prefix="/drones", tags=["drones"])
+
+
+@router.post("/registrations", status_code=201)
+async def register_drone(new: NewRegistration, request: Request, caller: AnyCaller, service: WithService) -> Registered:
+    """A drone signs on: with its own token, or with a user's, for which it gets one of its own.
+
+    The same workspace is the same registration. A workspace that is online from another place is refused: somebody
+    copied its folder.
+    """
+    if new.protocol_version not in (None, PROTOCOL_VERSION):
+        behind = "the server" if (new.protocol_version or 0) > PROTOCOL_VERSION else "this drone"
+        raise Conflict(
+            ErrorCode.PROTOCOL_MISMATCH,
+            f"The drone speaks protocol {new.protocol_version} and the server {PROTOCOL_VERSION}; update {behind}.",
+        )
+    drones = service.store.drones
+    drone = await drones.find({"user": caller.user, "workspaceId": new.workspace_id})
+    if caller.kind is TokenKind.DRONE and caller.drone is not None and (drone is None or drone.id != caller.drone):
+        raise NotAllowed("This token belongs to another workspace; use a new one here.", ErrorCode.WORKSPACE_MISMATCH)
+    place = {"hostname": new.hostname, "workspaceDir": new.workspace_dir}
+    if drone is None:
+        drone = await drones.insert(
+            DroneRegistration(
+                id=new_id(),
+                created_at=utc_now(),
+                user=caller.user,
+                name=new.name or f"{new.hostname}:{new.workspace_dir.rstrip('/').rpartition('/')[2]}"[:200],
+                hostname=new.hostname,
+                workspace_dir=new.workspace_dir,
+                workspace_id=new.workspace_id,
+                status=DroneStatus.OFFLINE,
+                workspace_mode=WorkspaceMode.IDLE,
+                last_seen_at=utc_now(),
+            )
+        )
+    else:
+        elsewhere = (drone.hostname, drone.workspace_dir) != (new.hostname, new.workspace_dir)
+        if elsewhere and drone.status is not DroneStatus.OFFLINE:
+            raise Conflict(
+                ErrorCode.WORKSPACE_IN_USE,
+                f"This workspace is in use at {drone.hostname}:{drone.workspace_dir}; "
+                "delete .gadget/workspace.json here if this folder is a copy of it.",
+            )
+        changes: dict[str, Any] = {**place, **({"name": new.name} if new.name else {})}
+        drone = await drones.update({"_id": drone.id}, changes) or drone
+    if caller.kind is TokenKind.DRONE:
+        # A workspace has one credential: the one it uses now.
+        await service.store.tokens.revoke(drone=drone.id, keep=caller.token_hash)
+        await service.store.tokens.bind_drone(caller.token_hash, drone.id)
+        token = presented_token(request)
+        assert token is not None
+    else:
+        await service.store.tokens.revoke(drone=drone.id)
+        token, _ = await service.store.tokens.issue(caller.user, TokenKind.DRONE, drone=drone.id)
+    return Registered(registration=drone, token=token)
+
+
+@router.post("/tokens", status_code=201)
+async def create_drone_token(caller: IdeCaller, service: WithService) -> NewDroneToken:
+    """A credential for a new drone, to start it with as GADGET_DRONE_TOKEN; the first workspace to use it keeps it."""
+    token, expires_at = await service.store.tokens.issue(caller.user, TokenKind.DRONE)
+    return NewDroneToken(token=token, expires_at=expires_at)
+
+
+@router.get("")
+async def list_drones(
+    caller: IdeCaller, service: WithService, limit: Limit = DEFAULT_LIMIT, cursor: str | None = None
+) -> Page[DroneRegistration]:
+    return await service.store.drones.page({"user": caller.user}, limit=limit, cursor=cursor)
+
+
+@router.get("/{drone_id}")
+async def get_drone(drone_id: str, caller: IdeCaller, service: WithService) -> DroneRegistration:
+    return await service.store.drones.owned(caller.user, drone_id)
+
+
+@router.patch("/{drone_id}")
+async def change_drone(
+    drone_id: str, changes: DroneChanges, caller: IdeCaller, service: WithService
+) -> DroneRegistration:
+    drone = await service.store.drones.change({"_id": drone_id, "user": caller.user}, changes)
+    await service.rooms.tell_user(caller.user, "droneStatus", DroneStatusChanged(drone=drone))
+    return drone
+
+
+@router.delete("/{drone_id}", status_code=204)
+async def revoke_drone(drone_id: str, caller: IdeCaller, service: WithService) -> None:
+    """Revokes the drone's credential at once; its connection closes within 5 s."""
+    drone = await service.store.drones.owned(caller.user, drone_id)
+    await service.store.tokens.revoke(drone=drone.id)
+    await service.store.drones.delete(caller.user, drone.id)

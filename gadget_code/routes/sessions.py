@@ -1,0 +1,108 @@
+"""Chat sessions and the turns in them."""
+
+from fastapi import APIRouter
+
+from gadget_api.commands import NewTurn, SessionUpdated
+from gadget_api.errors import Conflict, ErrorCode, NotFound
+from gadget_api.history import HistoryPage
+from gadget_api.ids import new_id
+from gadget_api.model import utc_now
+from gadget_api.sessions import ChatSession, NewSession, SessionChanges
+from gadget_api.turns import ChatTurn, ChatTurnStatus
+from gadget_code.routes.access import DEFAULT_LIMIT, DroneCaller, IdeCaller, Limit, WithService
+from gadget_code.service import Service
+from gadget_code.store.records import Page
+from gadget_code.turns.history import history_page
+
+router = APIRouter(prefix="/sessions", tags=["sessions"])
+
+
+@router.get("")
+async def list_sessions(
+    caller: IdeCaller,
+    service: WithService,
+    limit: Limit = DEFAULT_LIMIT,
+    cursor: str | None = None,
+    project: str | None = None,
+) -> Page[ChatSession]:
+    query = {"user": caller.user, **({"project": project} if project else {})}
+    return await service.store.sessions.page(query, limit=limit, cursor=cursor)
+
+
+@router.post("", status_code=201)
+async def create_session(new: NewSession, caller: IdeCaller, service: WithService) -> ChatSession:
+    await _check(service, caller.user, project=new.project, provider=new.provider, drone=new.drone)
+    session = ChatSession(id=new_id(), created_at=utc_now(), user=caller.user, **dict(new))
+    await service.store.sessions.insert(session)
+    await service.rooms.tell_user(caller.user, "sessionUpdated", SessionUpdated(session=session))
+    return session
+
+
+@router.get("/{session_id}")
+async def get_session(session_id: str, caller: IdeCaller, service: WithService) -> ChatSession:
+    return await service.store.sessions.owned(caller.user, session_id)
+
+
+@router.patch("/{session_id}")
+async def change_session(
+    session_id: str, changes: SessionChanges, caller: IdeCaller, service: WithService
+) -> ChatSession:
+    """Counts from the next prompt on."""
+    await _check(service, caller.user, provider=changes.provider, drone=changes.drone)
+    session = await service.store.sessions.change({"_id": session_id, "user": caller.user}, changes)
+    await service.rooms.tell_user(caller.user, "sessionUpdated", SessionUpdated(session=session))
+    service.dispatcher.kick(caller.user)
+    return session
+
+
+@router.delete("/{session_id}", status_code=204)
+async def delete_session(session_id: str, caller: IdeCaller, service: WithService) -> None:
+    """Deletes the session with all its turns. Refused while one of them waits or runs."""
+    session = await service.store.sessions.owned(caller.user, session_id)
+    if await service.store.turns.unfinished({"session": session.id}):
+        raise Conflict(ErrorCode.TURN_NOT_RUNNING, "A turn of this session is not over; cancel it first.")
+    await service.store.sessions.delete(caller.user, session.id)
+    turns = await service.store.turns.from_turn(session.id, "0")
+    await service.store.events.delete_turns(turns)
+    await service.store.blobs.delete_turns(turns)
+    await service.store.turns.delete_session(session.id)
+
+
+@router.get("/{session_id}/turns")
+async def list_turns(
+    session_id: str, caller: IdeCaller, service: WithService, limit: Limit = DEFAULT_LIMIT, cursor: str | None = None
+) -> Page[ChatTurn]:
+    session = await service.store.sessions.owned(caller.user, session_id)
+    return await service.store.turns.page({"session": session.id}, limit=limit, cursor=cursor)
+
+
+@router.post("/{session_id}/turns", status_code=201)
+async def create_turn(session_id: str, new: NewTurn, caller: IdeCaller, service: WithService) -> ChatTurn:
+    """Submits a prompt. The same `promptId` again answers the same turn."""
+    return await service.verbs.submit(caller.user, session_id, new.content, new.prompt_id)
+
+
+@router.get("/{session_id}/context")
+async def get_context(
+    session_id: str, caller: DroneCaller, service: WithService, afterTurn: str | None = None
+) -> HistoryPage:
+    """The session's history as messages, for the drone that works on it: the turns after `afterTurn` and up to the one
+    that it runs, oldest first. `nextCursor` is the next `afterTurn`."""
+    running = await service.store.turns.find(
+        {"session": session_id, "drone": caller.drone, "status": ChatTurnStatus.PROCESSING}
+    )
+    if running is None:
+        raise NotFound("session at work on this drone")
+    return await history_page(service.store, session_id, after_turn=afterTurn, up_to=running)
+
+
+async def _check(
+    service: Service, user: str, *, project: str | None = None, provider: str | None = None, drone: str | None = None
+) -> None:
+    """Raises NotFound unless those that are named are the user's."""
+    if project is not None:
+        await service.store.projects.owned(user, project)
+    if provider is not None:
+        await service.store.providers.owned(user, provider)
+    if drone is not None:
+        await service.store.drones.owned(user, drone)

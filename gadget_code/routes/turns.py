@@ -1,0 +1,122 @@
+"""Turns: their status, their whole content, their raw stream, and what a user does to them."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
+
+from gadget_api.commands import Done, NewSteer
+from gadget_api.errors import NotFound
+from gadget_api.events import AnyTurnEvent
+from gadget_api.ids import new_id
+from gadget_api.model import WireModel
+from gadget_api.turns import ChatTurn
+from gadget_code.routes.access import DEFAULT_LIMIT, DroneCaller, IdeCaller, Limit, WithService
+
+router = APIRouter(prefix="/turns", tags=["turns"])
+
+_MAX_EVENTS = 1000
+
+
+class EventPage(WireModel):
+    """A page of a turn's events in the order of `seq`."""
+
+    items: tuple[AnyTurnEvent, ...]
+    next_cursor: str | None
+    """The `afterSeq` of the next page; null when there is none yet."""
+
+
+@router.get("/{turn_id}")
+async def get_turn(turn_id: str, caller: IdeCaller, service: WithService) -> ChatTurn:
+    return await service.store.turns.owned(caller.user, turn_id)
+
+
+@router.get("/{turn_id}/steps", response_model=EventPage)
+async def get_steps(
+    turn_id: str,
+    caller: IdeCaller,
+    service: WithService,
+    limit: Limit = DEFAULT_LIMIT,
+    cursor: Annotated[int, Query(ge=0)] = 0,
+) -> Response:
+    """The whole content of the turn without its deltas: its `step`, `toolCall` and `steered` events, oldest first."""
+    turn = await service.store.turns.owned(caller.user, turn_id)
+    bodies: list[str] = []
+    last = None
+    async for event in service.store.events.history(turn.id, after=cursor):
+        if len(bodies) == limit:
+            return _page(bodies, last)
+        bodies.append(event.body)
+        last = event.seq
+    return _page(bodies, None)
+
+
+@router.get("/{turn_id}/events", response_model=EventPage)
+async def get_events(
+    turn_id: str,
+    caller: IdeCaller,
+    service: WithService,
+    afterSeq: Annotated[int, Query(ge=0)] = 0,
+    limit: Annotated[int, Query(ge=1, le=_MAX_EVENTS)] = _MAX_EVENTS,
+) -> Response:
+    """The turn's events after `afterSeq`, in order."""
+    turn = await service.store.turns.owned(caller.user, turn_id)
+    events = await service.store.events.after(turn.id, afterSeq, limit=limit + 1)
+    more = len(events) > limit
+    return _page([event.body for event in events[:limit]], events[limit - 1].seq if more else None)
+
+
+def _page(bodies: list[str], next_cursor: int | None) -> Response:
+    # Events are stored as they go over the wire, so nothing is parsed here.
+    cursor = "null" if next_cursor is None else f'"{next_cursor}"'
+    return Response(f'{{"items":[{",".join(bodies)}],"nextCursor":{cursor}}}', media_type="application/json")
+
+
+@router.post("/{turn_id}/cancel")
+async def cancel_turn(turn_id: str, caller: IdeCaller, service: WithService) -> Done:
+    await service.verbs.cancel(caller.user, turn_id)
+    return Done()
+
+
+@router.post("/{turn_id}/steer")
+async def steer_turn(turn_id: str, new: NewSteer, caller: IdeCaller, service: WithService) -> Done:
+    await service.verbs.steer(caller.user, turn_id, new.content, new.steer_id or new_id())
+    return Done()
+
+
+@router.put("/{turn_id}/blobs/{blob_id}", status_code=204)
+async def put_blob(
+    turn_id: str,
+    blob_id: str,
+    request: Request,
+    caller: DroneCaller,
+    service: WithService,
+    offset: Annotated[int, Query(ge=0)] = 0,
+) -> None:
+    """Drone only: one part of a large tool output (8 MiB, the last one less), at its offset."""
+    assert caller.drone is not None
+    turn = await service.verbs.of_drone(caller.drone, turn_id)
+    await service.store.blobs.put(turn.id, blob_id, offset, await request.body())
+
+
+@router.get("/{turn_id}/blobs/{blob_id}")
+async def get_blob(turn_id: str, blob_id: str, caller: IdeCaller, service: WithService) -> StreamingResponse:
+    """A large tool output, whole."""
+    turn = await service.store.turns.owned(caller.user, turn_id)
+    parts = service.store.blobs.read(turn.id, blob_id)
+    try:
+        first = await anext(parts)
+    except StopAsyncIteration:
+        raise NotFound("blob") from None
+
+    async def content() -> AsyncIterator[bytes]:
+        yield first
+        async for part in parts:
+            yield part
+
+    return StreamingResponse(
+        content(),
+        media_type="application/octet-stream",
+        headers={"Content-Disposition": f'attachment; filename="{turn.id}.txt"', "X-Content-Type-Options": "nosniff"},
+    )

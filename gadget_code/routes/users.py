@@ -1,0 +1,34 @@
+"""The account one is signed in to."""
+
+from fastapi import APIRouter
+
+from gadget_api.errors import ErrorCode, NotAuthenticated
+from gadget_api.users import NewPassword, User, UserChanges
+from gadget_code.routes.access import CurrentUser, IdeCaller, WithService
+
+router = APIRouter(prefix="/users/me", tags=["users"])
+
+
+@router.get("")
+async def me(user: CurrentUser) -> User:
+    return user
+
+
+@router.patch("")
+async def change_me(changes: UserChanges, user: CurrentUser, service: WithService) -> User:
+    return await service.store.users.change({"_id": user.id}, changes)
+
+
+@router.post("/password", status_code=204)
+async def change_password(new: NewPassword, user: CurrentUser, identity: IdeCaller, service: WithService) -> None:
+    """Sets a new password and ends every other session of the account, its drones' included."""
+    service.login_limits.check(user.email, "")
+    hashed = await service.store.users.password_hash(user.id)
+    # An account made by a sign-in link has no password yet: whoever holds its session may set the first.
+    if hashed is not None and not await service.passwords.matches(new.current_password.get_secret_value(), hashed):
+        service.login_limits.failed(user.email, "")
+        raise NotAuthenticated("The current password is wrong.", ErrorCode.BAD_CREDENTIALS)
+    await service.store.users.set_password_hash(
+        user.id, await service.passwords.hash(new.new_password.get_secret_value())
+    )
+    await service.store.tokens.revoke(user=user.id, keep=identity.token_hash)

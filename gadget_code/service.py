@@ -1,0 +1,49 @@
+"""The parts of a running web service, made once and passed on."""
+
+from dataclasses import dataclass
+
+from gadget_code.auth.limits import LoginLimits
+from gadget_code.auth.passwords import Passwords
+from gadget_code.background import Background
+from gadget_code.settings import Settings
+from gadget_code.sockets.rooms import Rooms
+from gadget_code.sockets.server import SocketServer
+from gadget_code.store.database import Store
+from gadget_code.turns.dispatch import Dispatcher
+from gadget_code.turns.recorder import Recorder
+from gadget_code.turns.replay import Replay
+from gadget_code.turns.verbs import TurnVerbs
+
+
+@dataclass(frozen=True)
+class Service:
+    settings: Settings
+    store: Store
+    passwords: Passwords
+    login_limits: LoginLimits
+    background: Background
+    sockets: SocketServer
+    rooms: Rooms
+    dispatcher: Dispatcher
+    recorder: Recorder
+    replay: Replay
+    verbs: TurnVerbs
+
+    @classmethod
+    def build(cls, settings: Settings, store: Store, background: Background, sockets: SocketServer) -> "Service":
+        rooms = Rooms(sockets)
+        dispatcher = Dispatcher(store, rooms, background)
+        recorder = Recorder(store, rooms, background, on_turn_over=lambda turn: dispatcher.kick(turn.user))
+        return cls(
+            settings=settings,
+            store=store,
+            passwords=Passwords(),
+            login_limits=LoginLimits(),
+            background=background,
+            sockets=sockets,
+            rooms=rooms,
+            dispatcher=dispatcher,
+            recorder=recorder,
+            replay=Replay(sockets, rooms, store, recorder),
+            verbs=TurnVerbs(store, rooms, recorder, dispatcher),
+        )

@@ -1,0 +1,113 @@
+"""Settings of the web service, from the environment (`GADGET_*`), built once at the entry and passed on."""
+
+import ipaddress
+import os
+from pathlib import Path
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+
+
+def default_data_dir() -> Path:
+    """`$XDG_DATA_HOME/gadget-code`, by default `~/.local/share/gadget-code`."""
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "gadget-code"
+
+
+class Settings(BaseSettings):
+    """What an operator may set. Each is the environment variable `GADGET_` + its name in capitals."""
+
+    model_config = SettingsConfigDict(env_prefix="GADGET_", extra="ignore", frozen=True, hide_input_in_errors=True)
+
+    mongodb_url: SecretStr | None = Field(
+        None, description="A MongoDB replica set to use; without it, a private server is started."
+    )
+    database: str = Field("gadget", pattern=r"^[A-Za-z0-9_-]{1,38}$", description="Name of the database.")
+    data_dir: Path = Field(
+        default_factory=default_data_dir,
+        description="Where the private MongoDB, the secret key and the logs are kept. "
+        "Default: `gadget-code` in `$XDG_DATA_HOME` or `~/.local/share`.",
+    )
+    host: str = Field("127.0.0.1", description="Address to bind. Another than loopback needs TLS in front.")
+    port: int = Field(4270, ge=0, le=65535, description="Port to bind; 0 takes a free one.")
+    public_url: str | None = Field(None, description="The URL users open, such as `https://gadget.example.org`.")
+    allowed_origins: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Further browser origins that may connect, separated by commas."
+    )
+    redis_url: SecretStr | None = Field(None, description="Redis, to run more than one web process.")
+    secret_key_file: Path | None = Field(
+        None, description="The key that encrypts provider keys. Default: `secret.key` in the data directory."
+    )
+    open_registration: bool = Field(False, description="Whether anyone may make an account.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much is logged.")
+    log_format: Literal["text", "json"] = Field("text", description="How it is logged.")
+    allow_private_urls: bool = Field(
+        False,
+        description="Whether providers may be on loopback or private addresses. Off under `serve`, on under `up`.",
+    )
+
+    @field_validator("allowed_origins", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return (
+            tuple(part.strip().rstrip("/") for part in value.split(",") if part.strip())
+            if isinstance(value, str)
+            else value
+        )
+
+    @field_validator("data_dir", "secret_key_file")
+    @classmethod
+    def _absolute(cls, value: Path | None) -> Path | None:
+        return value and value.expanduser().absolute()
+
+    @model_validator(mode="after")
+    def _check_urls(self) -> Self:
+        for url in (self.public_url, *self.allowed_origins):
+            if url is not None and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
+                raise ValueError("PUBLIC_URL and ALLOWED_ORIGINS must be http:// or https:// URLs with a host")
+        return self
+
+    @property
+    def is_loopback(self) -> bool:
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def origin(self) -> str:
+        """The origin that users open: of `public_url`, or of the address bound."""
+        if self.public_url is not None:
+            return _origin(self.public_url)
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+    @property
+    def is_https(self) -> bool:
+        return self.origin.startswith("https://")
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """Every origin a browser may come from, exactly."""
+        own = [f"http://{name}:{self.port}" for name in LOOPBACK_NAMES] if self.is_loopback else []
+        return tuple(dict.fromkeys([self.origin, *self.allowed_origins, *own]))
+
+    @property
+    def host_names(self) -> frozenset[str]:
+        """Every `Host` (without port) that is answered."""
+        names = {urlsplit(origin).netloc.rpartition("@")[2] for origin in self.origins}
+        return frozenset(name if name.endswith("]") else name.rpartition(":")[0] or name for name in names)
+
+    @property
+    def key_file(self) -> Path:
+        return self.secret_key_file or self.data_dir / "secret.key"
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"

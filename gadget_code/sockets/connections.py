@@ -1,0 +1,174 @@
+"""The sockets of this process: who is on each, admitted by its token, watched for as long as it lives."""
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+
+from socketio.exceptions import ConnectionRefusedError as Refused
+
+from gadget_api.commands import DroneStatusChanged
+from gadget_api.errors import ErrorCode, GadgetError, NotAllowed, NotAuthenticated, TooMany
+from gadget_api.protocol import PROTOCOL_VERSION
+from gadget_code.auth.tokens import Identity, TokenKind
+from gadget_code.routes.access import COOKIE
+from gadget_code.service import Service
+from gadget_code.sockets.rooms import drone_room, user_room
+
+log = logging.getLogger(__name__)
+
+_HANDSHAKE_S = 10.0
+_WATCH_S = 2.0
+_PRESENCE_EVERY = 5  # rounds of the watch: well within a drone's 30 s of presence
+_RATE_PER_S = 50.0
+_BURST = 200.0
+
+
+@dataclass
+class Connection:
+    """One admitted socket."""
+
+    sid: str
+    identity: Identity
+    replay: asyncio.Task[None] | None = None
+    _allowance: float = _BURST
+    _asked_at: float = field(default_factory=time.monotonic)
+
+    @property
+    def is_drone(self) -> bool:
+        return self.identity.kind is TokenKind.DRONE
+
+    def spend(self) -> None:
+        """Counts one request of an IDE. Raises TooMany past 50 a second."""
+        now = time.monotonic()
+        self._allowance = min(_BURST, self._allowance + (now - self._asked_at) * _RATE_PER_S)
+        self._asked_at = now
+        if self._allowance < 1:
+            raise TooMany("Too many requests on this connection; wait a second.")
+        self._allowance -= 1
+
+
+class Connections:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._by_sid: dict[str, Connection] = {}
+        self._seen: dict[str, float] = {}
+        """When each socket, admitted or not, was first noticed (monotonic seconds)."""
+
+    def __len__(self) -> int:
+        return len(self._by_sid)
+
+    def get(self, sid: str) -> Connection | None:
+        return self._by_sid.get(sid)
+
+    async def admit(self, sid: str, environ: dict[str, Any], auth: Any) -> None:
+        """The `connect` handler. Raises the refusal that the client is told."""
+        try:
+            identity = await self._identify(environ, auth if isinstance(auth, dict) else {})
+        except GadgetError as exc:
+            raise Refused(exc.message, exc.info.to_wire()) from exc
+        connection = Connection(sid, identity)
+        self._by_sid[sid] = connection
+        sockets = self._service.sockets
+        if identity.drone is None:
+            await sockets.enter_room(sid, user_room(identity.user))
+            return
+        for other in [c for c in self._by_sid.values() if c.identity.drone == identity.drone and c.sid != sid]:
+            await self.close(other.sid)  # the drone came back before its old connection was found dead
+        await sockets.enter_room(sid, drone_room(identity.drone))
+        drone = await self._service.store.drones.connected(identity.drone, sid)
+        if drone is not None:
+            await self._service.rooms.tell_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
+
+    async def leave(self, sid: str, reason: str) -> None:
+        """The `disconnect` handler."""
+        connection = self._by_sid.pop(sid, None)
+        if connection is None:
+            return
+        if connection.replay is not None:
+            connection.replay.cancel()
+        drone_id = connection.identity.drone
+        if drone_id is None:
+            return
+        log.info("drone %s is gone: %s", drone_id, reason)
+        try:
+            drone = await self._service.store.drones.disconnected(drone_id, sid)
+            if drone is not None:
+                await self._service.rooms.tell_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
+                await self._service.recorder.forget_drone(drone_id)
+        except GadgetError as exc:
+            log.warning("drone %s is offline, which its presence will show later: %s", drone_id, exc.message)
+
+    async def close(self, sid: str) -> None:
+        eio_sid = self._service.sockets.manager.eio_sid_from_sid(sid, "/")
+        if eio_sid is not None:
+            await self._service.sockets.cut(eio_sid)
+
+    async def watch(self) -> None:
+        """Closes sockets whose token ended and those that never signed in, and says which drones are here."""
+        round_ = 0
+        while True:
+            await asyncio.sleep(_WATCH_S)
+            round_ += 1
+            try:
+                await self._close_strangers()
+                await self._close_revoked()
+                if round_ % _PRESENCE_EVERY == 0:
+                    drones = [c.identity.drone for c in self._by_sid.values() if c.identity.drone is not None]
+                    await self._service.store.drones.still_here(drones)
+                    ide_tokens = {c.identity.token_hash for c in self._by_sid.values() if not c.is_drone}
+                    await self._service.store.tokens.touch(ide_tokens)
+            except GadgetError as exc:
+                log.warning("sockets are not checked now: %s", exc.message)
+
+    async def _close_strangers(self) -> None:
+        manager = self._service.sockets.manager
+        admitted = {manager.eio_sid_from_sid(sid, "/") for sid in self._by_sid}
+        now = time.monotonic()
+        self._seen = {eio_sid: self._seen.get(eio_sid, now) for eio_sid in self._service.sockets.eio.sockets}
+        for eio_sid, since in self._seen.items():
+            if eio_sid not in admitted and now - since > _HANDSHAKE_S - _WATCH_S:
+                await self._service.sockets.cut(eio_sid)
+
+    async def _close_revoked(self) -> None:
+        hashes = {c.identity.token_hash for c in self._by_sid.values()}
+        if not hashes:
+            return
+        live = await self._service.store.tokens.live(hashes)
+        for connection in list(self._by_sid.values()):
+            if connection.identity.token_hash not in live:
+                log.info("a socket was closed: its token was revoked or has expired")
+                await self.close(connection.sid)
+
+    async def _identify(self, environ: dict[str, Any], auth: dict[str, Any]) -> Identity:
+        theirs = auth.get("protocolVersion", PROTOCOL_VERSION)
+        if theirs != PROTOCOL_VERSION:
+            behind = "the server" if isinstance(theirs, int) and theirs > PROTOCOL_VERSION else "the client"
+            raise NotAllowed(
+                f"The client speaks protocol {theirs!s:.20} and the server {PROTOCOL_VERSION}; update {behind}.",
+                ErrorCode.PROTOCOL_MISMATCH,
+            )
+        token = auth.get("token") or _cookie(environ)
+        identity = await self._service.store.tokens.identify(token) if isinstance(token, str) else None
+        if identity is None or identity.kind is TokenKind.SIGN_IN:
+            raise NotAuthenticated("The token is missing, revoked or expired; sign in again.")
+        if identity.kind is TokenKind.DRONE:
+            if identity.drone is None:
+                raise NotAllowed("This drone token is not bound to a workspace yet; register first.")
+        elif not environ.get("HTTP_ORIGIN"):
+            # A wrong origin was refused before; a missing one only a drone may have.
+            raise NotAllowed(
+                f"An IDE connection must send the header `Origin: {self._service.settings.origin}`.",
+                ErrorCode.ORIGIN_NOT_ALLOWED,
+            )
+        return identity
+
+
+def _cookie(environ: dict[str, Any]) -> str | None:
+    try:
+        morsel = SimpleCookie(environ.get("HTTP_COOKIE", "")).get(COOKIE)
+    except CookieError:
+        return None
+    return morsel.value if morsel is not None else None

@@ -1,0 +1,288 @@
+"""What the web service does on each socket event. Registered from the protocol table; every one passes one door."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from pydantic import ValidationError
+
+from gadget_api import commands as c
+from gadget_api.drones import DroneStatus
+from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput, NotAllowed, failure
+from gadget_api.events import EVENT_TYPES
+from gadget_api.model import WireModel, utc_now
+from gadget_api.protocol import Peer, SocketEvent, events_between
+from gadget_api.sessions import ChatSession, SessionLock
+from gadget_api.turns import ChatTurnStatus
+from gadget_api.workspace import WorkspaceMode
+from gadget_code.service import Service
+from gadget_code.sockets.connections import Connection, Connections
+from gadget_code.turns.orders import work_order
+from gadget_code.turns.replay import start_of
+
+log = logging.getLogger(__name__)
+
+_LATEST_TURNS = 20
+Handler = Callable[[Connection, Any], Awaitable[WireModel | None]]
+
+
+def register(service: Service, connections: Connections) -> None:
+    """Puts a handler behind every event that a client may send."""
+    ide = _IdeHandlers(service).table()
+    drone = _DroneHandlers(service).table()
+    from_ide = events_between(Peer.IDE, Peer.WEB)
+    from_drone = events_between(Peer.DRONE, Peer.WEB)
+    if missing := (from_ide.keys() - ide.keys()) | (from_drone.keys() - EVENT_TYPES.keys() - drone.keys()):
+        raise LookupError(f"events without a handler: {missing}")
+    server = service.sockets
+    server.on("connect", connections.admit)
+    server.on("disconnect", connections.leave)
+
+    async def door(name: str, sid: str, *arguments: Any) -> dict[str, Any]:
+        """The one way in: knows the socket, validates, answers. Nothing raised inside goes further."""
+        connection = connections.get(sid)
+        try:
+            if connection is None:
+                raise NotAllowed("This socket is not signed in.")
+            payload = arguments[0] if len(arguments) == 1 else None
+            if connection.is_drone and name in EVENT_TYPES:
+                if not isinstance(payload, dict):
+                    raise InvalidInput("An event carries one object.")
+                assert connection.identity.drone is not None
+                await service.recorder.record(connection.identity.drone, name, payload)
+                return {"ok": True}
+            connection.spend()
+            event = (from_drone if connection.is_drone else from_ide).get(name)
+            if event is None:
+                raise InvalidInput(f"No event {name!r:.60} is taken on this connection.", ErrorCode.UNKNOWN_EVENT)
+            reply = await (drone if connection.is_drone else ide)[name](connection, _validated(event, payload))
+            return (reply or c.Done()).to_wire()
+        except GadgetError as exc:
+            log.info("%s was refused: %s", name, exc.code)
+            return failure(exc)
+        except Exception:
+            log.exception("%s failed", name)
+            return failure(GadgetError(ErrorCode.INTERNAL, "Something failed here; see the server's log."))
+
+    for name in from_ide.keys() | from_drone.keys():
+        server.on(name, _behind(door, name))
+    server.on("*", door)
+
+
+def _behind(door: Callable[..., Awaitable[dict[str, Any]]], name: str) -> Callable[..., Awaitable[dict[str, Any]]]:
+    async def handle(sid: str, *arguments: Any) -> dict[str, Any]:
+        return await door(name, sid, *arguments)
+
+    return handle
+
+
+def _validated(event: SocketEvent, payload: Any) -> WireModel:
+    try:
+        return event.payload.model_validate(payload)
+    except ValidationError as exc:
+        problems = "; ".join(
+            f"{'.'.join(map(str, error['loc'])) or 'payload'}: {error['msg']}" for error in exc.errors()[:5]
+        )
+        raise InvalidInput(f"{event.name} is not right: {problems}.") from exc
+
+
+class _IdeHandlers:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._store = service.store
+        self._rooms = service.rooms
+
+    def table(self) -> dict[str, Handler]:
+        return {
+            "selectSession": self.select_session,
+            "requestSessionLock": self.request_lock,
+            "releaseSessionLock": self.release_lock,
+            "requestWorkspaceMode": self.request_mode,
+            "submitPrompt": self.submit_prompt,
+            "cancelTurn": self.cancel_turn,
+            "steerTurn": self.steer_turn,
+        }
+
+    async def select_session(self, connection: Connection, ask: c.SelectSession) -> c.SessionSelected:
+        session = await self._store.sessions.owned(connection.identity.user, ask.chat_session_id)
+        latest = await self._store.turns.all({"session": session.id}, limit=_LATEST_TURNS, newest_first=True)
+        position = ask.after or start_of(latest)
+        if connection.replay is not None:
+            connection.replay.cancel()
+        server = self._service.sockets
+        for room in server.rooms(connection.sid):
+            if room.startswith("session:"):
+                await server.leave_room(connection.sid, room)
+        # It starts after this handler has answered: handlers of one socket run one after the other.
+        connection.replay = self._service.background.start(
+            self._service.replay.watch(connection.sid, session.id, position), f"replay of session {session.id}"
+        )
+        return c.SessionSelected(
+            session=session, turns=tuple(latest), lock=session.lock, workspace_mode=await self._mode_of(session)
+        )
+
+    async def submit_prompt(self, connection: Connection, ask: c.SubmitPrompt) -> c.PromptSubmitted:
+        turn = await self._service.verbs.submit(
+            connection.identity.user, ask.chat_session_id, ask.content, ask.prompt_id
+        )
+        return c.PromptSubmitted(turn=turn)
+
+    async def cancel_turn(self, connection: Connection, ask: c.CancelTurn) -> None:
+        await self._service.verbs.cancel(connection.identity.user, ask.turn_id)
+
+    async def steer_turn(self, connection: Connection, ask: c.SteerTurn) -> None:
+        await self._service.verbs.steer(connection.identity.user, ask.turn_id, ask.content, ask.steer_id)
+
+    async def request_lock(self, connection: Connection, ask: c.RequestSessionLock) -> None:
+        session = await self._store.sessions.owned(connection.identity.user, ask.chat_session_id)
+        drone = await self._store.drones.owned(connection.identity.user, ask.drone_id)
+        holder = await self._store.sessions.find({"user": session.user, "lock.droneId": drone.id})
+        if holder is not None and holder.id != session.id:
+            raise Conflict(
+                ErrorCode.DRONE_LOCKED, f"{drone.name} is kept for the session “{holder.name}”; release it there first."
+            )
+        if session.lock is not None and session.lock.drone_id == drone.id:
+            return
+        project = await self._store.projects.owned(session.user, session.project)
+        if session.lock is not None:
+            await self._unlock(session)
+        await self._rooms.call_drone(
+            drone.id,
+            "requestSessionLock",
+            c.LockSession(
+                chat_session_id=session.id,
+                name=session.name,
+                project_id=project.id,
+                slug=project.slug,
+                git_url=project.git_url,
+            ),
+        )
+        lock = SessionLock(drone_id=drone.id, locked_at=utc_now())
+        await self._set_lock(session, lock)
+        self._service.dispatcher.kick(session.user)
+
+    async def release_lock(self, connection: Connection, ask: c.ReleaseSessionLock) -> None:
+        session = await self._store.sessions.owned(connection.identity.user, ask.chat_session_id)
+        if session.lock is not None:
+            await self._unlock(session)
+            self._service.dispatcher.kick(session.user)
+
+    async def _unlock(self, session: ChatSession) -> None:
+        assert session.lock is not None
+        try:
+            unlock = c.UnlockSession(chat_session_id=session.id)
+            await self._rooms.call_drone(session.lock.drone_id, "releaseSessionLock", unlock)
+        except GadgetError as exc:
+            if exc.code is not ErrorCode.DRONE_OFFLINE:
+                raise
+            # A drone that is away learns it when it registers again.
+        await self._set_lock(session, None)
+
+    async def _set_lock(self, session: ChatSession, lock: SessionLock | None) -> None:
+        await self._store.sessions.update({"_id": session.id}, {"lock": lock and lock.model_dump()})
+        changed = c.SessionLockChanged(chat_session_id=session.id, lock=lock)
+        await self._rooms.tell_user(session.user, "sessionLock", changed)
+
+    async def request_mode(self, connection: Connection, ask: c.RequestWorkspaceMode) -> None:
+        session = await self._store.sessions.owned(connection.identity.user, ask.chat_session_id)
+        if ask.mode is WorkspaceMode.AGENT:
+            raise InvalidInput("Only a drone takes the workspace for the agent; send a prompt instead.")
+        drone_id = session.lock.drone_id if session.lock is not None else session.drone
+        if drone_id is None and session.workspace_id is not None:
+            here = await self._store.drones.find({"user": session.user, "workspaceId": session.workspace_id})
+            drone_id = here.id if here is not None else None
+        if drone_id is None:
+            raise Conflict(ErrorCode.DRONE_OFFLINE, "This session has no workspace yet; lock a drone for it first.")
+        drone = await self._store.drones.owned(session.user, drone_id)
+        set_mode = c.SetWorkspaceMode(chat_session_id=session.id, mode=ask.mode)
+        await self._rooms.call_drone(drone.id, "requestWorkspaceMode", set_mode)
+        await self._store.drones.report(drone.id, {"workspaceMode": ask.mode})
+        changed = c.WorkspaceModeChanged(chat_session_id=session.id, drone_id=drone.id, mode=ask.mode)
+        await self._rooms.tell_user(session.user, "workspaceMode", changed)
+        if ask.mode is WorkspaceMode.IDLE:
+            self._service.dispatcher.kick(session.user)
+
+    async def _mode_of(self, session: ChatSession) -> WorkspaceMode:
+        if session.workspace_id is None:
+            return WorkspaceMode.IDLE
+        drone = await self._store.drones.find({"user": session.user, "workspaceId": session.workspace_id})
+        return drone.workspace_mode if drone is not None else WorkspaceMode.IDLE
+
+
+class _DroneHandlers:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._store = service.store
+        self._rooms = service.rooms
+
+    def table(self) -> dict[str, Handler]:
+        return {
+            "requestWorkspaceMode": self.workspace_mode,
+            "requestCrashRecovery": self.crash_recovery,
+            "droneStatus": self.status,
+        }
+
+    async def workspace_mode(self, connection: Connection, ask: c.DroneWorkspaceMode) -> None:
+        drone_id = connection.identity.drone
+        assert drone_id is not None
+        drone = await self._store.drones.report(drone_id, {"workspaceMode": ask.mode})
+        if drone is None or drone.turn is None:
+            return
+        turn = await self._store.turns.find({"_id": drone.turn})
+        if turn is not None:
+            changed = c.WorkspaceModeChanged(chat_session_id=turn.session, drone_id=drone.id, mode=ask.mode)
+            await self._rooms.tell_user(drone.user, "workspaceMode", changed)
+
+    async def status(self, connection: Connection, ask: c.ReportStatus) -> None:
+        drone_id = connection.identity.drone
+        assert drone_id is not None
+        changes: dict[str, Any] = {"status": ask.status}
+        if ask.projects is not None:
+            changes["projects"] = ask.projects
+        if ask.status is DroneStatus.AVAILABLE:
+            changes["turn"] = None
+            await self._requeue_forgotten(drone_id)
+        drone = await self._store.drones.report(drone_id, changes)
+        if drone is None:
+            return
+        await self._rooms.tell_user(drone.user, "droneStatus", c.DroneStatusChanged(drone=drone))
+        if ask.status is DroneStatus.AVAILABLE:
+            self._service.dispatcher.kick(drone.user)
+
+    async def _requeue_forgotten(self, drone_id: str) -> None:
+        """A drone that is available works on nothing: a turn that says otherwise was lost with its workspace files."""
+        for turn in await self._store.turns.unfinished({"drone": drone_id, "status": ChatTurnStatus.PROCESSING}):
+            await self._service.recorder.forget(turn.id)
+            queued = await self._store.turns.update(
+                {"_id": turn.id, "epoch": turn.epoch, "status": ChatTurnStatus.PROCESSING},
+                {
+                    "status": ChatTurnStatus.QUEUED,
+                    "drone": None,
+                    "statusReason": "The drone lost it; trying again.",
+                },
+            )
+            if queued is not None:
+                await self._rooms.tell_user(queued.user, "turnStatus", c.TurnStatus(turn=queued))
+
+    async def crash_recovery(self, connection: Connection, ask: c.RequestCrashRecovery) -> None:
+        drone_id = connection.identity.drone
+        assert drone_id is not None
+        await self._service.recorder.forget(ask.turn_id)
+        turn = await self._store.turns.update(
+            {"_id": ask.turn_id, "drone": drone_id, "status": ChatTurnStatus.PROCESSING}, {}, inc={"epoch": 1}
+        )
+        if turn is None:
+            answer = c.CrashRecoveryResponse(turn_id=ask.turn_id, action=c.RecoveryAction.DISCARD)
+        else:
+            order = await work_order(self._store, turn)
+            acked_seq = order.resume.acked_seq if order.resume is not None else 0
+            await self._store.drones.report(drone_id, {"turn": turn.id})
+            answer = c.CrashRecoveryResponse(
+                turn_id=turn.id,
+                # A journal that is behind what is stored cannot be gone on with: build from the stored steps.
+                action=c.RecoveryAction.RESUME if ask.last_seq >= acked_seq else c.RecoveryAction.RETRY,
+                epoch=turn.epoch,
+                acked_seq=acked_seq,
+                work_order=order,
+            )
+        await self._rooms.tell_drone(drone_id, "crashRecoveryResponse", answer)

@@ -1,0 +1,67 @@
+"""How peers are addressed: by room (`user:`, `session:`, `drone:`), so that it does not matter which web process
+holds their socket."""
+
+import asyncio
+from typing import Any
+
+from pydantic import ValidationError
+
+from gadget_api.errors import Conflict, ErrorCode, ErrorInfo, Unavailable
+from gadget_api.model import WireModel
+from gadget_code.sockets.server import SocketServer
+
+CALL_S = 5.0
+"""How long a drone may take to answer: well under the ping time-out, for an IDE's own handler waits meanwhile."""
+
+
+def user_room(user: str) -> str:
+    return f"user:{user}"
+
+
+def session_room(session: str) -> str:
+    return f"session:{session}"
+
+
+def drone_room(drone: str) -> str:
+    return f"drone:{drone}"
+
+
+class Rooms:
+    def __init__(self, server: SocketServer) -> None:
+        self._server = server
+
+    async def tell_user(self, user: str, event: str, message: WireModel) -> None:
+        """To every IDE connection of the user."""
+        await self._server.emit(event, message.to_wire(), room=user_room(user))
+
+    async def relay(self, session: str, event: str, payload: dict[str, Any]) -> None:
+        """A turn's event, to everyone who watches the session."""
+        await self._server.emit(event, payload, room=session_room(session))
+
+    async def send(self, sid: str, event: str, payload: dict[str, Any]) -> None:
+        """To one socket of this process."""
+        await self._server.emit(event, payload, to=sid)
+
+    async def tell_drone(self, drone: str, event: str, message: WireModel) -> None:
+        await self._server.emit(event, message.to_wire(), room=drone_room(drone))
+
+    async def call_drone(self, drone: str, event: str, message: WireModel, *, timeout: float = CALL_S) -> None:
+        """Asks the drone and waits for its yes. Raises Conflict with the drone's code, or Unavailable."""
+        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def answer(*reply: Any) -> None:
+            if not answered.done():
+                answered.set_result(reply[0] if reply else None)
+
+        await self._server.emit(event, message.to_wire(), room=drone_room(drone), callback=answer)
+        try:
+            reply = await asyncio.wait_for(answered, timeout)
+        except TimeoutError:
+            raise Unavailable(ErrorCode.DRONE_OFFLINE, "The drone does not answer; see whether it runs.") from None
+        if isinstance(reply, dict) and reply.get("ok") is True:
+            return
+        try:
+            error = ErrorInfo.model_validate(reply["error"])
+        except (ValidationError, TypeError, KeyError):
+            raise Unavailable(ErrorCode.DRONE_OFFLINE, "The drone gave an answer that makes no sense.") from None
+        raise Conflict(error.code, error.message, retryable=error.retryable)

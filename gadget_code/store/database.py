@@ -1,0 +1,167 @@
+"""The database: its collections, their indexes, and the connection."""
+
+import fcntl
+import logging
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pymongo import AsyncMongoClient, IndexModel, ReadPreference, WriteConcern
+from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.errors import ConfigurationError, PyMongoError
+from pymongo.read_concern import ReadConcern
+
+from gadget_api.errors import ErrorCode, GadgetError, Unavailable
+from gadget_api.projects import Project
+from gadget_api.sessions import ChatSession
+from gadget_code.auth import tokens
+from gadget_code.auth.tokens import TokenStore
+from gadget_code.settings import Settings
+from gadget_code.store import blobs, drones, events, turns, users
+from gadget_code.store.blobs import BlobStore
+from gadget_code.store.drones import DroneStore
+from gadget_code.store.events import EventStore
+from gadget_code.store.mongod import private_mongod, running_mongod
+from gadget_code.store.providers import ProviderStore
+from gadget_code.store.records import Document, Records
+from gadget_code.store.turns import TurnStore
+from gadget_code.store.users import UserStore
+from gadget_code.vault import Vault
+
+log = logging.getLogger(__name__)
+
+_SERVER_SELECTION_MS = 5000  # a request waits this long for a database that is away, then answers 503
+
+INDEXES: Mapping[str, Sequence[IndexModel]] = {
+    "users": users.INDEXES,
+    "tokens": tokens.INDEXES,
+    "projects": [IndexModel([("user", 1), ("slug", 1)], name="slug", unique=True)],
+    "providers": [IndexModel([("user", 1)], name="user")],
+    "drones": drones.INDEXES,
+    "sessions": [IndexModel([("user", 1), ("_id", -1)], name="user")],
+    "turns": turns.INDEXES,
+    "events": events.INDEXES,
+    "blobs": blobs.INDEXES,
+}
+
+
+@dataclass(frozen=True)
+class Store:
+    """Every collection, each through the class that knows it."""
+
+    database: AsyncDatabase[Document]
+    users: UserStore
+    tokens: TokenStore
+    projects: Records[Project]
+    providers: ProviderStore
+    drones: DroneStore
+    sessions: Records[ChatSession]
+    turns: TurnStore
+    events: EventStore
+    blobs: BlobStore
+
+    @classmethod
+    def of(cls, database: AsyncDatabase[Document], vault: Vault) -> "Store":
+        return cls(
+            database=database,
+            users=UserStore(database.users),
+            tokens=TokenStore(database.tokens),
+            projects=Records(database.projects, Project, "project"),
+            providers=ProviderStore(database.providers, database.provider_keys, vault),
+            drones=DroneStore(database.drones),
+            sessions=Records(database.sessions, ChatSession, "session"),
+            turns=TurnStore(database.turns),
+            events=EventStore(database.events),
+            blobs=BlobStore(database.blobs),
+        )
+
+    async def make_indexes(self) -> None:
+        for name, indexes in INDEXES.items():
+            await self.database[name].create_indexes(list(indexes))
+
+    async def ping(self) -> None:
+        """Raises Unavailable when the database does not take writes."""
+        try:
+            answer = await self.database.client.admin.command("hello")
+        except PyMongoError as exc:
+            raise Unavailable(ErrorCode.STORE_UNAVAILABLE, "The database does not answer.") from exc
+        if not answer.get("isWritablePrimary"):
+            raise Unavailable(ErrorCode.STORE_UNAVAILABLE, "The database has no primary.")
+
+
+@asynccontextmanager
+async def open_store(settings: Settings, *, join: bool = False) -> AsyncIterator[Store]:
+    """The store of these settings: an external server's, or the private one's, which lives as long as the context.
+
+    With `join`, the private server of a service that runs already is used when there is one.
+    Raises GadgetError when there is no database to be had.
+    """
+    url = settings.mongodb_url.get_secret_value() if settings.mongodb_url is not None else None
+    if url is None and join:
+        url = running_mongod(settings.data_dir)
+    if url is not None:
+        async with _connected(settings, url) as store:
+            yield store
+        return
+    with _sole_user(settings.data_dir):
+        async with private_mongod(settings.data_dir) as url, _connected(settings, url) as store:
+            yield store
+
+
+@contextmanager
+def _sole_user(data_dir: Path) -> Iterator[None]:
+    """Holds the data directory; the kernel lets go of it when we die."""
+    try:
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as exc:
+        raise GadgetError(
+            ErrorCode.STORE_UNAVAILABLE,
+            f"The data directory {data_dir} cannot be used ({exc.strerror}); choose another with GADGET_DATA_DIR.",
+        ) from exc
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as exc:
+        raise GadgetError(
+            ErrorCode.STORE_UNAVAILABLE,
+            f"Gadget Code runs with the data directory {data_dir} already; stop it, or set another GADGET_DATA_DIR.",
+        ) from exc
+    finally:
+        os.close(lock)
+
+
+@asynccontextmanager
+async def _connected(settings: Settings, url: str) -> AsyncIterator[Store]:
+    vault = Vault.open(settings.key_file)
+    try:
+        client: AsyncMongoClient[Document] = AsyncMongoClient(
+            url, tz_aware=True, serverSelectionTimeoutMS=_SERVER_SELECTION_MS, appname="gadget-code"
+        )
+    except (ConfigurationError, ValueError) as exc:
+        raise GadgetError(ErrorCode.STORE_UNAVAILABLE, "GADGET_MONGODB_URL is not a MongoDB URL; mend it.") from exc
+    async with client:
+        database = client.get_database(
+            settings.database,
+            write_concern=WriteConcern("majority", wtimeout=10_000),
+            read_concern=ReadConcern("majority"),
+            read_preference=ReadPreference.PRIMARY,
+        )
+        store = Store.of(database, vault)
+        try:
+            answer = await client.admin.command("hello")
+            if not answer.get("setName"):
+                raise GadgetError(
+                    ErrorCode.STORE_UNAVAILABLE,
+                    "This MongoDB is no replica set; start it with --replSet and run rs.initiate() once.",
+                )
+            await store.make_indexes()
+        except PyMongoError as exc:
+            raise GadgetError(
+                ErrorCode.STORE_UNAVAILABLE,
+                "MongoDB does not answer at GADGET_MONGODB_URL; start it, or unset the variable to use a private one. "
+                f"({type(exc).__name__})",
+            ) from exc
+        yield store

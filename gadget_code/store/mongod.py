@@ -1,0 +1,241 @@
+"""A MongoDB of our own: a child process behind a Unix socket, for installs that have no server.
+
+Data under the data directory, no TCP port, a replica set of one (so that majority writes, retryable writes and
+transactions hold), started and waited for, started again when it dies, stopped with the service. See docs/adr/0002.
+"""
+
+import asyncio
+import ctypes
+import hashlib
+import importlib.util
+import logging
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from pymongo import AsyncMongoClient
+from pymongo.errors import OperationFailure, PyMongoError
+
+from gadget_api.errors import ErrorCode, GadgetError
+
+log = logging.getLogger(__name__)
+
+REPLICA_SET = "gadget"
+_START_S = 60.0  # a server that has to replay its journal after a crash takes longer than the usual 0.6 s
+_EXITS_S = 20.0  # for how long one that exits at once is started again
+_STOP_S = 15.0
+_SOCKET_NAME = "mongodb-27017.sock"  # what mongod calls it under --unixSocketPrefix
+_MAX_SOCKET_PATH = 100  # sockaddr_un holds 108 bytes on Linux, 104 on macOS
+_ALREADY_INITIATED = 23
+_PR_SET_PDEATHSIG = 1
+
+
+def find_mongod() -> Path:
+    """The server's binary: on PATH, else in the wheel of the `local` extra. Raises GadgetError naming the ways out."""
+    if found := shutil.which("mongod"):
+        return Path(found)
+    # The wheel is a namespace package whose import would do more than locate the file.
+    spec = importlib.util.find_spec("fiftyone")
+    for root in (spec.submodule_search_locations or []) if spec else []:
+        binary = Path(root, "db", "bin", "mongod.exe" if sys.platform == "win32" else "mongod")
+        if binary.is_file():
+            return binary
+    raise GadgetError(
+        ErrorCode.STORE_UNAVAILABLE,
+        "There is no MongoDB: set GADGET_MONGODB_URL to a server of yours, or put mongod on PATH, "
+        "or install the one we bring with `pip install 'gadget-code[local]'`.",
+    )
+
+
+@asynccontextmanager
+async def private_mongod(data_dir: Path) -> AsyncIterator[str]:
+    """Runs the private server while the context is open, and gives its URL. Raises GadgetError when it cannot."""
+    binary = find_mongod()
+    data = data_dir / "mongodb"
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    run = _socket_dir(data_dir)
+    run.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if run.stat().st_uid != os.getuid():
+        raise GadgetError(ErrorCode.STORE_UNAVAILABLE, f"The folder {run} belongs to somebody else; remove it.")
+    run.chmod(0o700)
+    server = _Mongod(binary, data, run)
+    url = _url(run)
+    try:
+        await server.start(url)
+        keeper = asyncio.create_task(server.keep_running(url), name="mongod keeper")
+        try:
+            yield url
+        finally:
+            keeper.cancel()
+            with suppress(asyncio.CancelledError):
+                await keeper
+    finally:
+        await server.stop()
+
+
+def running_mongod(data_dir: Path) -> str | None:
+    """The URL of the private server that another process of ours runs on this data directory, or None."""
+    run = _socket_dir(data_dir)
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(run / _SOCKET_NAME))
+        except OSError:
+            return None
+    return _url(run)
+
+
+def _url(run: Path) -> str:
+    return f"mongodb://{quote(str(run / _SOCKET_NAME), safe='')}/?directConnection=true"
+
+
+def _socket_dir(data_dir: Path) -> Path:
+    """The folder of the socket, whose path must be short."""
+    run = data_dir / "run"
+    if len(str(run / _SOCKET_NAME)) <= _MAX_SOCKET_PATH:
+        return run
+    digest = hashlib.sha256(str(data_dir).encode()).hexdigest()[:16]
+    return Path(tempfile.gettempdir(), f"gadget-{os.getuid()}-{digest}")
+
+
+class _Mongod:
+    def __init__(self, binary: Path, data: Path, run: Path) -> None:
+        self._binary = binary
+        self._data = data
+        self._run = run
+        self._log = data.parent / "mongod.log"
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self, url: str) -> None:
+        """Starts the process and waits until it takes writes."""
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        while True:
+            self._process = await self._spawn()
+            try:
+                async with asyncio.timeout_at(begun + _START_S):
+                    if await _exits_before(self._process, _make_primary(url, self._run / _SOCKET_NAME)):
+                        # The one before us, orphaned by a kill, may still be shutting down and hold the data.
+                        await asyncio.sleep(0.2)
+                        if clock() - begun > _EXITS_S:
+                            raise TimeoutError
+                        continue
+                    return
+            except TimeoutError:
+                await self.stop()
+                raise GadgetError(
+                    ErrorCode.STORE_UNAVAILABLE, f"MongoDB did not start; its log is {self._log}: {self._last_words()}"
+                ) from None
+
+    async def keep_running(self, url: str) -> None:
+        while True:
+            assert self._process is not None
+            status = await self._process.wait()
+            log.error("mongod ended with status %s and is started again", status)
+            try:
+                await self.start(url)
+            except GadgetError as exc:
+                log.error("%s", exc.message)
+                await asyncio.sleep(5)
+
+    async def stop(self) -> None:
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            await asyncio.wait_for(process.wait(), _STOP_S)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+    async def _spawn(self) -> asyncio.subprocess.Process:
+        socket_path = self._run / _SOCKET_NAME
+        socket_path.unlink(missing_ok=True)
+        if self._log.exists() and self._log.stat().st_size > 10_000_000:
+            self._log.replace(self._log.with_suffix(".log.1"))
+        return await asyncio.create_subprocess_exec(
+            self._binary,
+            *(
+                "--dbpath",
+                self._data,
+                "--replSet",
+                REPLICA_SET,
+                "--bind_ip",
+                socket_path,
+                "--unixSocketPrefix",
+                self._run,
+            ),
+            *("--wiredTigerCacheSizeGB", "0.25", "--oplogSize", "64", "--quiet"),
+            *("--logpath", self._log, "--logappend"),
+            *("--setParameter", "diagnosticDataCollectionEnabled=false"),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+            # Out of our terminal's group: Ctrl+C is for us, and we stop it when its last client is done.
+            start_new_session=True,
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+        )
+
+    def _last_words(self) -> str:
+        try:
+            with self._log.open("rb") as file:
+                file.seek(max(0, self._log.stat().st_size - 600))
+                return file.read().decode(errors="replace").strip().splitlines()[-1]
+        except (OSError, IndexError):
+            return "it wrote nothing"
+
+
+_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+def _die_with_parent() -> None:
+    """In the child: have the kernel end it (cleanly, by SIGTERM) when this service is killed."""
+    assert _libc is not None
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() == 1:
+        os._exit(1)
+
+
+async def _exits_before(process: asyncio.subprocess.Process, ready: Awaitable[None]) -> bool:
+    """Whether `process` ended before `ready` was done."""
+    waiting: asyncio.Future[None] = asyncio.ensure_future(ready)
+    ended: asyncio.Future[int] = asyncio.ensure_future(process.wait())
+    try:
+        await asyncio.wait((ended, waiting), return_when=asyncio.FIRST_COMPLETED)
+        if waiting.done():
+            waiting.result()
+        return not waiting.done()
+    finally:
+        for waiter in (ended, waiting):
+            waiter.cancel()
+            with suppress(asyncio.CancelledError):
+                await waiter
+
+
+async def _make_primary(url: str, socket_path: Path) -> None:
+    # PyMongo would look for the socket again only every half second.
+    while not socket_path.exists():  # noqa: ASYNC110  (another process makes it)
+        await asyncio.sleep(0.01)
+    client: AsyncMongoClient[dict[str, object]] = AsyncMongoClient(url, serverSelectionTimeoutMS=1000)
+    try:
+        while True:
+            try:
+                if (await client.admin.command("hello")).get("isWritablePrimary"):
+                    return
+                members = [{"_id": 0, "host": str(socket_path)}]
+                await client.admin.command("replSetInitiate", {"_id": REPLICA_SET, "members": members})
+            except OperationFailure as exc:
+                if exc.code != _ALREADY_INITIATED:
+                    raise
+            except PyMongoError as exc:
+                log.debug("mongod is not ready: %s", exc)
+            await asyncio.sleep(0.02)
+    finally:
+        await client.close()

@@ -1,0 +1,152 @@
+"""Documents that a user owns, as their wire models.
+
+A document is the model's own JSON shape (camelCase, `_id`) with BSON dates, and two fields more: `schemaVersion`,
+and `store` for what only the store needs (a password hash, an idempotency key). Neither leaves this module.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar, get_args
+
+from pymongo import ReturnDocument
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.errors import DuplicateKeyError, PyMongoError
+
+from gadget_api.errors import Conflict, ErrorCode, GadgetError, NotFound, Unavailable
+from gadget_api.model import WireModel
+
+Document = dict[str, Any]
+SCHEMA_VERSION = 1
+MAX_PAGE = 200
+
+UPGRADES: Mapping[int, Callable[[Document], Document]] = {}
+"""From a schema version to the next; each has a golden document in the tests."""
+
+
+@contextmanager
+def store_errors() -> Iterator[None]:
+    """PyMongo's exceptions end here, as ours."""
+    try:
+        yield
+    except DuplicateKeyError as exc:
+        raise Conflict(ErrorCode.ALREADY_EXISTS, "There is already one with that name.") from exc
+    except PyMongoError as exc:
+        raise Unavailable(
+            ErrorCode.STORE_UNAVAILABLE, "The database does not answer now; try again in a moment."
+        ) from exc
+
+
+def stamped(document: Document, **store: Any) -> Document:
+    """`document` as it is kept."""
+    return {**document, "schemaVersion": SCHEMA_VERSION, **({"store": store} if store else {})}
+
+
+def load(document: Document) -> Document:
+    """A kept document brought to the present shape, without what only the store needs."""
+    version = document.pop("schemaVersion", 0)
+    document.pop("store", None)
+    if version > SCHEMA_VERSION:
+        raise GadgetError(
+            ErrorCode.INTERNAL, "The database was written by a newer Gadget Code; update this one before you use it."
+        )
+    while version < SCHEMA_VERSION:
+        if version not in UPGRADES:
+            raise GadgetError(ErrorCode.INTERNAL, f"A document of schema version {version} cannot be read any more.")
+        document = UPGRADES[version](document)
+        version += 1
+    return document
+
+
+ModelT = TypeVar("ModelT", bound=WireModel)
+
+
+class Page(WireModel, Generic[ModelT]):
+    """A page of a list, newest first."""
+
+    items: tuple[ModelT, ...]
+    next_cursor: str | None = None
+
+
+class Records(Generic[ModelT]):
+    """One collection of `model`, told to people as `noun`."""
+
+    def __init__(self, collection: AsyncCollection[Document], model: type[ModelT], noun: str) -> None:
+        self.collection = collection
+        self.model = model
+        self.noun = noun
+
+    def read(self, document: Document) -> ModelT:
+        return self.model.model_validate(load(document))
+
+    async def insert(self, record: ModelT, **store: Any) -> ModelT:
+        with store_errors():
+            await self.collection.insert_one(stamped(record.model_dump(), **store))
+        return record
+
+    async def find(self, query: Mapping[str, Any]) -> ModelT | None:
+        with store_errors():
+            document = await self.collection.find_one(query)
+        return None if document is None else self.read(document)
+
+    async def owned(self, user: str, record_id: str) -> ModelT:
+        """The user's own record. Raises NotFound for an unknown id and for another user's alike."""
+        record = await self.find({"_id": record_id, "user": user})
+        if record is None:
+            raise NotFound(self.noun)
+        return record
+
+    async def all(self, query: Mapping[str, Any], *, limit: int = 1000, newest_first: bool = False) -> list[ModelT]:
+        with store_errors():
+            documents = (
+                await self.collection.find(query).sort("_id", -1 if newest_first else 1).limit(limit).to_list(limit)
+            )
+        return [self.read(document) for document in documents]
+
+    async def page(self, query: Mapping[str, Any], *, limit: int, cursor: str | None) -> Page[ModelT]:
+        """`limit` records at most, newest first, older than `cursor`."""
+        if cursor is not None:
+            query = {**query, "_id": {"$lt": cursor}}
+        records = await self.all(query, limit=limit + 1, newest_first=True)
+        items = tuple(records[:limit])
+        return Page(items=items, next_cursor=_id_of(items[-1]) if len(records) > limit else None)
+
+    async def update(
+        self, query: Mapping[str, Any], changes: Mapping[str, Any], **operators: Mapping[str, Any]
+    ) -> ModelT | None:
+        """Sets `changes` (camelCase) on the first match and answers it as it is then; None when nothing matched.
+
+        Further update operators by name without the dollar: `inc={"epoch": 1}`.
+        """
+        update = {f"${name}": value for name, value in operators.items() if value}
+        if changes:
+            update["$set"] = changes
+        with store_errors():
+            document = await self.collection.find_one_and_update(query, update, return_document=ReturnDocument.AFTER)
+        return None if document is None else self.read(document)
+
+    async def change(self, query: Mapping[str, Any], changes: WireModel) -> ModelT:
+        """Sets the fields that were given in `changes` on the one match. Raises NotFound, Conflict.
+
+        A null counts for a field that may be null, and leaves another as it is.
+        """
+        nullable = {name for name, field in self.model.model_fields.items() if type(None) in get_args(field.annotation)}
+        given = changes.model_dump(
+            include={
+                name for name in changes.model_fields_set if name in nullable or getattr(changes, name) is not None
+            }
+        )
+        record = await self.update(query, given) if given else await self.find(query)
+        if record is None:
+            raise NotFound(self.noun)
+        return record
+
+    async def delete(self, user: str, record_id: str) -> None:
+        """Raises NotFound when the user has no such record."""
+        with store_errors():
+            result = await self.collection.delete_one({"_id": record_id, "user": user})
+        if not result.deleted_count:
+            raise NotFound(self.noun)
+
+
+def _id_of(record: Any) -> str:
+    return str(record.id)

@@ -1,0 +1,54 @@
+"""Accounts. The password's hash stays in the store."""
+
+from pymongo import IndexModel
+from pymongo.asynchronous.collection import AsyncCollection
+
+from gadget_api.errors import Conflict, ErrorCode, NotFound
+from gadget_api.ids import new_id
+from gadget_api.model import utc_now
+from gadget_api.users import User
+from gadget_code.store.records import Document, Records, store_errors
+
+INDEXES = [IndexModel([("email", 1)], name="email", unique=True)]
+
+OWNER_ID = "owner"
+"""The first account of an install has this id, so that it can be made once only."""
+
+
+class UserStore(Records[User]):
+    def __init__(self, collection: AsyncCollection[Document]) -> None:
+        super().__init__(collection, User, "user")
+
+    async def create(
+        self, email: str, password_hash: str | None, *, display_name: str, is_admin: bool = False, user_id: str = ""
+    ) -> User:
+        """Raises Conflict when the address (or the id) is taken. Without a hash nobody can sign in by password."""
+        user = User(
+            id=user_id or new_id(), created_at=utc_now(), email=email, display_name=display_name, is_admin=is_admin
+        )
+        try:
+            return await self.insert(user, passwordHash=password_hash)
+        except Conflict as exc:
+            raise Conflict(ErrorCode.ALREADY_EXISTS, f"There is already an account for {email}.") from exc
+
+    async def get(self, user_id: str) -> User:
+        user = await self.find({"_id": user_id})
+        if user is None:
+            raise NotFound("user")
+        return user
+
+    async def by_email(self, email: str) -> User | None:
+        return await self.find({"email": email.strip().lower()})
+
+    async def password_hash(self, user_id: str) -> str | None:
+        with store_errors():
+            document = await self.collection.find_one({"_id": user_id}, {"store.passwordHash": 1})
+        return None if document is None else document.get("store", {}).get("passwordHash")
+
+    async def set_password_hash(self, user_id: str, password_hash: str) -> None:
+        with store_errors():
+            await self.collection.update_one({"_id": user_id}, {"$set": {"store.passwordHash": password_hash}})
+
+    async def remove(self, user_id: str) -> None:
+        with store_errors():
+            await self.collection.delete_one({"_id": user_id})

@@ -1,0 +1,1 @@
+"""What happens to a turn: submitted, dispatched, recorded, replayed, ended."""

@@ -1,0 +1,183 @@
+"""The dispatcher: gives queued turns to drones, the oldest of each session first, one at a time in a session."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from gadget_api.commands import DroneStatusChanged, ProcessWorkOrder, SessionUpdated, TurnStatus
+from gadget_api.drones import DroneRegistration, DroneStatus
+from gadget_api.errors import ErrorCode, GadgetError
+from gadget_api.sessions import ChatSession
+from gadget_api.turns import ChatTurn, ChatTurnStatus
+from gadget_api.workspace import WorkspaceMode
+from gadget_code.background import Background
+from gadget_code.sockets.rooms import Rooms
+from gadget_code.store.database import Store
+from gadget_code.turns.ending import end_turn
+from gadget_code.turns.orders import work_order
+
+log = logging.getLogger(__name__)
+
+_SWEEP_S = 5.0
+"""A turn that nothing else set going is looked at this often (a drone may have come to another web process)."""
+_OFFER_S = 10.0
+
+
+class Dispatcher:
+    def __init__(self, store: Store, rooms: Rooms, background: Background) -> None:
+        self._store = store
+        self._rooms = rooms
+        self._background = background
+        self._again: set[str] = set()
+        """Users to look at once more when the pass that runs for them ends."""
+        self._running: set[str] = set()
+
+    def kick(self, user: str) -> None:
+        """Looks at the user's queued turns now: one was submitted, a drone came, a turn ended."""
+        if user in self._running:
+            self._again.add(user)
+            return
+        self._running.add(user)
+        self._background.start(self._run(user), f"dispatch for {user}")
+
+    async def sweep(self) -> None:
+        """Looks at every user with queued turns from time to time, for as long as the service lives."""
+        while True:
+            try:
+                for user in await self._store.turns.users_with_queued():
+                    self.kick(user)
+            except GadgetError as exc:
+                log.warning("queued turns wait: %s", exc.message)
+            await asyncio.sleep(_SWEEP_S)
+
+    async def _run(self, user: str) -> None:
+        try:
+            while True:
+                self._again.discard(user)
+                await self._pass(user)
+                if user not in self._again:
+                    return
+        except GadgetError as exc:
+            log.warning("queued turns of user %s wait: %s", user, exc.message)
+        finally:
+            self._running.discard(user)
+            self._again.discard(user)
+
+    async def _pass(self, user: str) -> None:
+        unfinished = await self._store.turns.unfinished({"user": user})
+        taken = {turn.session for turn in unfinished if turn.status is ChatTurnStatus.PROCESSING}
+        for turn in unfinished:
+            if turn.status is ChatTurnStatus.QUEUED and turn.session not in taken:
+                taken.add(turn.session)
+                await self._dispatch(turn)
+
+    async def _dispatch(self, turn: ChatTurn) -> None:
+        try:
+            session = await self._store.sessions.owned(turn.user, turn.session)
+            drones = await self._store.drones.all({"user": turn.user})
+            locks = await self._locks(turn.user)
+            candidates, reason = candidate_drones(session, drones, locks)
+            for drone in candidates:
+                claimed = await self._store.drones.claim(drone.id, turn.id)
+                if claimed is None:
+                    continue
+                reason = await self._offer(turn, session, claimed)
+                if reason is None:
+                    return
+        except GadgetError as exc:
+            if exc.retryable:
+                raise
+            await end_turn(self._store, self._rooms, turn, ChatTurnStatus.ERROR, exc.message, exc.info)
+            return
+        if reason != turn.status_reason:
+            waiting = await self._store.turns.update(
+                {"_id": turn.id, "status": ChatTurnStatus.QUEUED}, {"statusReason": reason}
+            )
+            await self._tell(waiting)
+
+    async def _offer(self, turn: ChatTurn, session: ChatSession, drone: DroneRegistration) -> str | None:
+        """Offers the turn to a drone that was claimed for it. None: it works. Else why it does not."""
+        started = await self._store.turns.update(
+            {"_id": turn.id, "status": ChatTurnStatus.QUEUED},
+            {
+                "status": ChatTurnStatus.PROCESSING,
+                "statusReason": None,
+                "drone": drone.id,
+                "workspaceId": drone.workspace_id,
+            },
+            inc={"epoch": 1},
+        )
+        if started is None:
+            await self._give_back(drone, turn)
+            return None
+        try:
+            order = await work_order(self._store, started)
+            await self._rooms.call_drone(
+                drone.id, "processWorkOrder", ProcessWorkOrder(work_order=order), timeout=_OFFER_S
+            )
+        except GadgetError as exc:
+            log.info("drone %s did not take turn %s: %s", drone.id, turn.id, exc.code)
+            await self._store.turns.update(
+                {"_id": turn.id, "epoch": started.epoch, "status": ChatTurnStatus.PROCESSING},
+                {"status": ChatTurnStatus.QUEUED, "drone": None},
+            )
+            if exc.code is not ErrorCode.DRONE_BUSY:
+                await self._give_back(drone, turn)
+            if exc.code in (ErrorCode.NOT_FOUND, ErrorCode.INTERNAL):
+                raise
+            return f"{drone.name}: {exc.message}"
+        await self._tell(started)
+        await self._rooms.tell_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
+        if session.workspace_id != drone.workspace_id:
+            moved = await self._store.sessions.update({"_id": session.id}, {"workspaceId": drone.workspace_id})
+            if moved is not None:
+                await self._rooms.tell_user(moved.user, "sessionUpdated", SessionUpdated(session=moved))
+        return None
+
+    async def _give_back(self, drone: DroneRegistration, turn: ChatTurn) -> None:
+        released = await self._store.drones.release(drone.id, turn.id)
+        if released is not None:
+            await self._rooms.tell_user(released.user, "droneStatus", DroneStatusChanged(drone=released))
+
+    async def _locks(self, user: str) -> dict[str, str]:
+        """Which session each locked drone of the user is kept for."""
+        locked = await self._store.sessions.all({"user": user, "lock": {"$ne": None}})
+        return {session.lock.drone_id: session.id for session in locked if session.lock is not None}
+
+    async def _tell(self, turn: ChatTurn | None) -> None:
+        if turn is not None:
+            await self._rooms.tell_user(turn.user, "turnStatus", TurnStatus(turn=turn))
+
+
+def candidate_drones(
+    session: ChatSession, drones: Sequence[DroneRegistration], locks: dict[str, str]
+) -> tuple[list[DroneRegistration], str | None]:
+    """The drones that may take a turn of `session`, the best first; and when there is none, why, for a person.
+
+    A locked or chosen drone is the only one. Else the one in the session's workspace comes first (its files are
+    there), then those that have the project, then any.
+    """
+    wanted = session.lock.drone_id if session.lock is not None else session.drone
+    if wanted is not None:
+        drones = [drone for drone in drones if drone.id == wanted]
+        if not drones:
+            return [], "The drone chosen for this session is gone; choose another."
+    if not drones:
+        return [], "Waiting for a drone: start one with `gadget-drone` in a workspace directory."
+    online = [drone for drone in drones if drone.status is not DroneStatus.OFFLINE]
+    if not online:
+        names = ", ".join(drone.name for drone in drones[:3])
+        return [], f"Waiting for a drone: {names} is offline; start it again with `gadget-drone`."
+    free = [drone for drone in online if locks.get(drone.id, session.id) == session.id]
+    if not free:
+        return [], "Waiting for a drone: each is kept for another session."
+    ready = [drone for drone in free if drone.workspace_mode is not WorkspaceMode.USER]
+    if not ready:
+        return [], "Waiting for the workspace: you are editing by hand; hand it back to go on."
+    available = [drone for drone in ready if drone.status is DroneStatus.AVAILABLE]
+    if not available:
+        return [], "Waiting for a drone: each is at work on another turn."
+    return sorted(
+        available,
+        key=lambda drone: (drone.workspace_id != session.workspace_id, session.project not in drone.projects),
+    ), None

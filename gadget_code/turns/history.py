@@ -1,0 +1,35 @@
+"""A session's history as messages, in pages, for the drone that works on it."""
+
+from gadget_api.events import HISTORY_TYPES, turn_event
+from gadget_api.history import HistoryPage, TurnHistory, interrupted_results, work_messages
+from gadget_api.messages import Message, UserMessage
+from gadget_api.turns import ChatTurn
+from gadget_code.store.database import Store
+
+_PAGE_TURNS = 50
+_PAGE_BYTES = 8 * 1024 * 1024  # a page ends with the turn that passes this
+
+
+async def history_page(store: Store, session: str, *, after_turn: str | None, up_to: ChatTurn) -> HistoryPage:
+    """The session's turns after `after_turn` and up to the running turn `up_to`, oldest first.
+
+    Turns that are over are closed: each tool call has its result. Calls of the running one may be open.
+    """
+    items: list[TurnHistory] = []
+    size = 0
+    turns = await store.turns.in_order(session, after=after_turn, up_to=up_to.id, limit=_PAGE_TURNS + 1)
+    for turn in turns[:_PAGE_TURNS]:
+        events = []
+        async for stored in store.events.history(turn.id):
+            assert stored.type in HISTORY_TYPES
+            size += len(stored.body)
+            events.append(turn_event.validate_json(stored.body))
+        messages: list[Message] = [UserMessage(content=turn.prompts.user), *work_messages(events)]  # type: ignore[arg-type]
+        size += len(turn.prompts.user)
+        if turn.id != up_to.id:
+            messages.extend(interrupted_results(messages))
+        items.append(TurnHistory(turn_id=turn.id, messages=tuple(messages)))
+        if size > _PAGE_BYTES:
+            break
+    more = len(items) < len(turns)
+    return HistoryPage(items=tuple(items), next_cursor=items[-1].turn_id if more else None)

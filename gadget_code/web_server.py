@@ -1,0 +1,86 @@
+"""Running the web service: a socket, uvicorn, and a clean end."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import uvicorn
+
+from gadget_api.errors import ErrorCode, GadgetError
+from gadget_api.events import MAX_EVENT_BYTES
+from gadget_code.app import create_app
+from gadget_code.settings import Settings
+from gadget_code.store.database import Store
+
+_START_S = 30.0
+
+
+class _Uvicorn(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are `stop_signal`'s: uvicorn would raise them again and end us before the database is stopped."""
+        yield
+
+
+@contextlib.contextmanager
+def stop_signal() -> Iterator[asyncio.Event]:
+    """An event that SIGTERM and Ctrl+C set."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        yield stop
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def bind(settings: Settings) -> tuple[socket.socket, Settings]:
+    """A listening socket, and the settings with the port it got. Raises GadgetError when the address is taken."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as exc:
+        listener.close()
+        raise GadgetError(
+            ErrorCode.INVALID_REQUEST,
+            f"{settings.host}:{settings.port} cannot be bound ({exc.strerror}); choose another with --port.",
+        ) from exc
+    return listener, settings.model_copy(update={"port": listener.getsockname()[1]})
+
+
+@asynccontextmanager
+async def web_server(settings: Settings, store: Store, listener: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
+    """The web service, serving while the context is open. Gives the task that ends if it ends by itself."""
+    config = uvicorn.Config(
+        create_app(settings, store),
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ws="websockets-sansio",
+        # Over this a frame ends its connection at once; engine.io's own limit is just below.
+        ws_max_size=MAX_EVENT_BYTES + 1000,
+        ws_per_message_deflate=False,
+        ws_ping_interval=None,
+        timeout_graceful_shutdown=10,
+    )
+    server = _Uvicorn(config)
+    task = asyncio.create_task(server.serve(sockets=[listener]), name="uvicorn")
+    try:
+        async with asyncio.timeout(_START_S):
+            while not server.started and not task.done():  # noqa: ASYNC110  (uvicorn has no event for it)
+                await asyncio.sleep(0.005)
+        if task.done():
+            raise GadgetError(ErrorCode.INTERNAL, "The web service did not start; see its log.")
+        yield task
+    finally:
+        server.should_exit = True
+        await asyncio.wait([task])
+        listener.close()
