@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Any, NoReturn, cast
 
+import anyio
 import httpx2
 import openai
 import orjson
@@ -34,6 +35,9 @@ from gadget_api.providers import ListedModel
 
 _DRAIN_S = 0.1
 """After `[DONE]` only the end of the body is left; it must be read for the connection to be used again. As the SDK."""
+
+_SDK_ERRORS = (openai.OpenAIError, httpx2.HTTPError, ssl.SSLError, anyio.EndOfStream)
+"""The last two are TLS failures that httpx2 does not map yet (pydantic/httpx2 issue 854)."""
 
 _FINISH_REASONS = {
     "stop": FinishReason.STOP,
@@ -78,12 +82,11 @@ class OpenAIClient:
     async def list_models(self) -> list[ListedModel]:
         try:
             async with asyncio.timeout(self._options.timeouts.first_chunk_s):
-                page = await self._sdk.models.list(extra_headers=self._headers)
-        except (openai.OpenAIError, httpx2.HTTPError, ssl.SSLError, TimeoutError) as exc:
+                response = await self._sdk.get("/models", cast_to=httpx2.Response, options={"headers": self._headers})
+            return [_listed(model) for model in orjson.loads(response.content)["data"]]
+        except (*_SDK_ERRORS, TimeoutError) as exc:
             self._raise(exc)
-        try:
-            return [ListedModel(id=model.id) for model in page.data]
-        except (AttributeError, TypeError, ValueError):
+        except (AttributeError, KeyError, TypeError, ValueError):
             raise self._refusals.not_this_api("something that is no list of models") from None
 
     async def close(self) -> None:
@@ -118,7 +121,7 @@ class OpenAIClient:
                         yield chunk
             finally:
                 await response.aclose()
-        except (openai.OpenAIError, httpx2.HTTPError, ssl.SSLError) as exc:
+        except _SDK_ERRORS as exc:
             self._raise(exc)
 
     async def _chunks(self, response: httpx2.Response) -> AsyncGenerator[Chunk, None]:
@@ -175,7 +178,7 @@ class OpenAIClient:
             raise self._refusals.slow_connect(self._options.timeouts.connect_s) from None
         if isinstance(cause, httpx2.TimeoutException | TimeoutError):
             raise self._refusals.slow_connect(self._options.timeouts.first_chunk_s) from None
-        if isinstance(cause, httpx2.ReadError | httpx2.WriteError | httpx2.RemoteProtocolError):
+        if isinstance(cause, httpx2.ReadError | httpx2.WriteError | httpx2.RemoteProtocolError | anyio.EndOfStream):
             raise cut_off() from None
         if isinstance(cause, httpx2.DecodingError | openai.APIResponseValidationError):
             raise self._refusals.not_this_api("a body that cannot be read") from None
@@ -243,6 +246,12 @@ class _Answer:
             chunks += self.held()
             chunks.append(Finished(_FINISH_REASONS.get(reason, FinishReason.UNKNOWN)))
         return chunks
+
+
+def _listed(model: dict[str, Any]) -> ListedModel:
+    # OpenRouter says `context_length`, vLLM `max_model_len`; OpenAI does not tell.
+    window = model.get("context_length") or model.get("max_model_len")
+    return ListedModel(id=model["id"], context_window=window if isinstance(window, int) else None)
 
 
 def _usage(usage: dict[str, Any]) -> Usage:

@@ -12,6 +12,7 @@ import pytest
 
 from gadget_ai.client import Finished, TextDelta, ThinkingDelta, Timeouts, ToolCallDelta, UsageReport
 from gadget_ai.collect import Live, answer
+from gadget_ai.connect import connect
 from gadget_ai.errors import LLMError
 from gadget_ai.testing.script import Call, Cut, HttpError, Pause, RawBytes, Reply, Reset, Text, Think
 from gadget_api.errors import ErrorCode
@@ -25,7 +26,7 @@ from gadget_api.messages import (
     UserMessage,
 )
 from gadget_api.providers import ApiType, ListedModel, ModelParams
-from tests.gadget_ai.conftest import KEY, LIST_TOOL, MakeStage, pick, text, thinking
+from tests.gadget_ai.conftest import KEY, LIST_TOOL, MakeStage, pick, provider, text, thinking
 
 both = pytest.mark.parametrize("api", list(ApiType))
 
@@ -316,3 +317,33 @@ async def test_a_name_the_model_made_up_does_not_spoil_the_history(api: ApiType,
 async def test_call_fragments_carry_their_index(api: ApiType, make_stage: MakeStage) -> None:
     stage = await make_stage(api, Reply(Call("list", {"path": "a"}), Call("list", {"path": "b"})))
     assert {chunk.index for chunk in pick(await stage.ask(), ToolCallDelta)} == {0, 1}
+
+
+@both
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>hi</html>",
+        b'{"hello":1}',
+        b"[1]",
+        b"null",
+        b"",
+        b'{"data":null,"models":null}',
+        b'{"data":[5],"models":[5]}',
+    ],
+)
+async def test_what_is_no_list_of_models_is_told_as_such(api: ApiType, body: bytes) -> None:
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+        writer.write(head % len(body) + body)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(respond, "127.0.0.1", 0)
+    async with server:
+        client = connect(provider(api, base_url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
+        with pytest.raises(LLMError) as caught:
+            await client.list_models()
+        await client.close()
+    assert caught.value.code is ErrorCode.MODEL_BAD_RESPONSE
