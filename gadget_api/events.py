@@ -11,6 +11,7 @@ from gadget_api.errors import ErrorInfo
 from gadget_api.ids import Id
 from gadget_api.messages import AssistantMessage, FinishReason, Usage
 from gadget_api.model import UtcTime, WireModel
+from gadget_api.providers import ModelPrice
 from gadget_api.turns import ChatTurnStatus, TurnStats
 
 MAX_EVENT_BYTES = 1_000_000
@@ -20,12 +21,17 @@ MAX_EVENT_BYTES = 1_000_000
 class TurnEvent(WireModel):
     """What every event of a turn carries."""
 
+    type: str
     turn_id: Id
     chat_session_id: Id
     epoch: int = Field(ge=1)
     """Which dispatch of the turn this belongs to; the store refuses an older one."""
     seq: int = Field(ge=1)
     at: UtcTime
+
+    def counted(self, stats: TurnStats, price: ModelPrice | None) -> TurnStats:
+        """`stats` with this event taken in; most events change nothing."""
+        return stats
 
 
 class Thinking(TurnEvent):
@@ -79,6 +85,9 @@ class ToolCall(TurnEvent):
     duration_ms: int
     blob: BlobRef | None = None
 
+    def counted(self, stats: TurnStats, price: ModelPrice | None) -> TurnStats:
+        return stats.with_tool_call()
+
 
 class Step(TurnEvent):
     """One finished model call: the durable boundary of a turn."""
@@ -89,6 +98,9 @@ class Step(TurnEvent):
     usage: Usage
     finish_reason: FinishReason
     model: str
+
+    def counted(self, stats: TurnStats, price: ModelPrice | None) -> TurnStats:
+        return stats.with_step(self.usage, price)
 
 
 class Steered(TurnEvent):

@@ -52,7 +52,6 @@ class ResumePoint(WireModel):
     """Where a turn goes on that has events already: number them from `ackedSeq` + 1, build on what is stored."""
 
     acked_seq: int = 0
-    step_count: int = 0
     stats: TurnStats = TurnStats()
 
 

@@ -59,10 +59,13 @@ async def _follow(watcher: Watcher, turn: ChatTurn, renderer: Renderer) -> bool:
     loop.add_signal_handler(signal.SIGINT, interrupts.set)
     canceller = asyncio.create_task(_cancel_when(interrupts, watcher, turn, asyncio.current_task()), name="canceller")
     _show_status(turn, renderer)
+    was_lost = False
     try:
         async for name, payload in watcher.events():
             if name == "connection":
-                renderer.waiting("working" if payload else "The connection is lost; the work goes on. Connecting again")
+                if was_lost or not payload:
+                    renderer.waiting("Connected again." if payload else "The connection is lost; the work goes on.")
+                was_lost = not payload
             elif name == "failed":
                 raise payload
             elif name == "turnStatus":

@@ -9,9 +9,11 @@ from typing import Any
 
 from socketio.exceptions import ConnectionRefusedError as Refused
 
-from gadget_api.commands import DroneStatusChanged
+from gadget_api.commands import DroneStatusChanged, TurnStatus
+from gadget_api.drones import DroneRegistration
 from gadget_api.errors import ErrorCode, GadgetError, NotAllowed, NotAuthenticated, TooMany
 from gadget_api.protocol import PROTOCOL_VERSION
+from gadget_api.turns import ChatTurnStatus
 from gadget_code.auth.tokens import Identity, TokenKind
 from gadget_code.routes.access import COOKIE
 from gadget_code.service import Service
@@ -98,8 +100,18 @@ class Connections:
             if drone is not None:
                 await self._service.rooms.tell_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
                 await self._service.recorder.forget_drone(drone_id)
+                await self._say_lost(drone)
         except GadgetError as exc:
             log.warning("drone %s is offline, which its presence will show later: %s", drone_id, exc.message)
+
+    async def _say_lost(self, drone: DroneRegistration) -> None:
+        """The drone's turn says why it waits."""
+        turn = await self._service.store.turns.update(
+            {"drone": drone.id, "status": ChatTurnStatus.PROCESSING},
+            {"statusReason": f"The connection to {drone.name} is lost; the turn goes on when it is back."},
+        )
+        if turn is not None:
+            await self._service.rooms.tell_user(turn.user, "turnStatus", TurnStatus(turn=turn))
 
     async def close(self, sid: str) -> None:
         eio_sid = self._service.sockets.manager.eio_sid_from_sid(sid, "/")

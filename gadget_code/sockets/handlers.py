@@ -2,15 +2,17 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from pydantic import ValidationError
 
 from gadget_api import commands as c
-from gadget_api.drones import DroneStatus
+from gadget_api.drones import DroneRegistration, DroneStatus
 from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput, NotAllowed, failure
 from gadget_api.events import EVENT_TYPES
 from gadget_api.model import WireModel, utc_now
+from gadget_api.projects import Project
 from gadget_api.protocol import Peer, SocketEvent, events_between
 from gadget_api.sessions import ChatSession, SessionLock
 from gadget_api.turns import ChatTurnStatus
@@ -86,6 +88,16 @@ def _validated(event: SocketEvent, payload: Any) -> WireModel:
         raise InvalidInput(f"{event.name} is not right: {problems}.") from exc
 
 
+def lock_message(session: ChatSession, project: Project) -> c.LockSession:
+    return c.LockSession(
+        chat_session_id=session.id,
+        name=session.name,
+        project_id=project.id,
+        slug=project.slug,
+        git_url=project.git_url,
+    )
+
+
 class _IdeHandlers:
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -149,13 +161,7 @@ class _IdeHandlers:
         await self._rooms.call_drone(
             drone.id,
             "requestSessionLock",
-            c.LockSession(
-                chat_session_id=session.id,
-                name=session.name,
-                project_id=project.id,
-                slug=project.slug,
-                git_url=project.git_url,
-            ),
+            lock_message(session, project),
         )
         lock = SessionLock(drone_id=drone.id, locked_at=utc_now())
         await self._set_lock(session, lock)
@@ -247,7 +253,28 @@ class _DroneHandlers:
             return
         await self._rooms.tell_user(drone.user, "droneStatus", c.DroneStatusChanged(drone=drone))
         if ask.status is DroneStatus.AVAILABLE:
-            self._service.dispatcher.kick(drone.user)
+            # Not in this handler: the drone's answer is read after it.
+            self._service.background.start(self._lock_again(drone), f"lock of drone {drone.id}")
+        else:
+            await self._say_why(drone.id, None)
+
+    async def _lock_again(self, drone: DroneRegistration) -> None:
+        """A drone forgets its lock with its connection; the one that still holds it is told."""
+        session = await self._store.sessions.find({"user": drone.user, "lock.droneId": drone.id})
+        if session is not None:
+            with suppress(GadgetError):
+                project = await self._store.projects.owned(session.user, session.project)
+                await self._rooms.call_drone(drone.id, "requestSessionLock", lock_message(session, project))
+        self._service.dispatcher.kick(drone.user)
+
+    async def _say_why(self, drone_id: str, reason: str | None) -> None:
+        """Notes at the drone's turn why it waits, or that it does not."""
+        turn = await self._store.turns.update(
+            {"drone": drone_id, "status": ChatTurnStatus.PROCESSING, "statusReason": {"$ne": reason}},
+            {"statusReason": reason},
+        )
+        if turn is not None:
+            await self._rooms.tell_user(turn.user, "turnStatus", c.TurnStatus(turn=turn))
 
     async def _requeue_forgotten(self, drone_id: str) -> None:
         """A drone that is available works on nothing: a turn that says otherwise was lost with its workspace files."""

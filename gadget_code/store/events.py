@@ -98,10 +98,6 @@ class EventStore:
             async for d in self.collection.find(query).sort("seq", 1).hint("history").batch_size(batch):
                 yield StoredEvent(d["seq"], d["type"], d["body"])
 
-    async def count_steps(self, turn: str) -> int:
-        with store_errors():
-            return await self.collection.count_documents({"turn": turn, "type": "step"}, hint="history")
-
     async def delete_turns(self, turns: Sequence[str]) -> None:
         with store_errors():
             for turn in turns:

@@ -35,8 +35,7 @@ async def work_order(store: Store, turn: ChatTurn) -> WorkOrder:
     acked_seq = await store.events.last_seq(turn.id)
     resume = None
     if acked_seq:
-        steps = await store.events.count_steps(turn.id)
-        resume = ResumePoint(acked_seq=acked_seq, step_count=steps, stats=turn.stats)
+        resume = ResumePoint(acked_seq=acked_seq, stats=turn.stats)
     return WorkOrder(
         # One turn is one order, however often it is offered.
         work_order_id=turn.id,

@@ -14,11 +14,11 @@ def after_event(turn: ChatTurn, event: TurnEvent, price: ModelPrice | None) -> C
             return turn.replace(
                 thinking=event.message.thinking,
                 response=event.message.content,
-                stats=turn.stats.with_step(event.usage, price),
+                stats=event.counted(turn.stats, price),
                 last_seq=event.seq,
             )
         case ToolCall():
-            return turn.replace(stats=turn.stats.with_tool_call(), last_seq=event.seq)
+            return turn.replace(stats=event.counted(turn.stats, price), last_seq=event.seq)
         case WorkOrderComplete():
             return turn.replace(
                 status=event.status,

@@ -31,6 +31,11 @@ class Toolbox:
         """The built-in tools."""
         return cls((read, write, edit, list_, search, shell))
 
+    @classmethod
+    def read_only(cls) -> "Toolbox":
+        """The built-in tools that change nothing: what plan mode works with."""
+        return cls(tool for tool in cls.standard()._tools.values() if tool.effect is SideEffect.READ_ONLY)
+
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """What the model is told; always in the same order, so that a request's prefix stays the same."""

@@ -1,0 +1,5 @@
+import sys
+
+from gadget_drone.cli import main
+
+sys.exit(main())

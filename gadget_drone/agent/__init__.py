@@ -1,0 +1,1 @@
+"""The agentic workflow loop, and what surrounds it for one turn."""

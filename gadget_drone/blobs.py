@@ -1,0 +1,62 @@
+"""Large tool outputs on their way to the server: files in `.gadget/blobs/`, deleted when they are stored there.
+
+The folder is the queue: what a crash or a lost connection left is uploaded by whoever comes next.
+"""
+
+import asyncio
+import logging
+from pathlib import Path
+
+from gadget_api.errors import GadgetError
+from gadget_api.events import BlobRef
+from gadget_api.ids import new_id
+from gadget_drone.server import Server
+
+log = logging.getLogger(__name__)
+
+_RETRY_S = 5.0
+_SUFFIX = ".blob"
+
+
+class BlobUploads:
+    def __init__(self, folder: Path, server: Server) -> None:
+        self._folder = folder
+        self._server = server
+        self._wake = asyncio.Event()
+
+    def keep(self, turn: str, spool: Path) -> BlobRef:
+        """Takes over a spool file."""
+        blob = new_id()
+        spool.rename(self._folder / f"{turn}.{blob}{_SUFFIX}")
+        self._wake.set()
+        return BlobRef(blob_id=blob, size_bytes=(self._folder / f"{turn}.{blob}{_SUFFIX}").stat().st_size)
+
+    def remove_leftovers(self) -> None:
+        """Deletes spool files that no event names: their tool was cut off by a crash."""
+        for path in self._folder.iterdir():
+            if path.suffix != _SUFFIX and path.is_file():
+                path.unlink(missing_ok=True)
+
+    def wake(self) -> None:
+        """The connection is back: try again now."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Uploads for as long as the drone lives."""
+        while True:
+            self._wake.clear()
+            for path in sorted(self._folder.glob(f"*{_SUFFIX}")):
+                turn, blob, _ = path.name.split(".")
+                try:
+                    await self._server.put_blob(turn, blob, path)
+                except GadgetError as exc:
+                    if exc.retryable:
+                        log.info("an output waits to be uploaded: %s", exc.message)
+                        self._retry_later()
+                        break
+                    log.warning("an output of turn %s is not wanted by the server: %s", turn, exc.message)
+                path.unlink(missing_ok=True)
+            await self._wake.wait()
+
+    def _retry_later(self) -> None:
+        asyncio.get_running_loop().call_later(_RETRY_S, self._wake.set)

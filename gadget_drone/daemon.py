@@ -1,0 +1,476 @@
+"""The daemon: one workspace, one connection, one turn at a time."""
+
+import asyncio
+import logging
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from gadget_api import commands as c
+from gadget_api.drones import DroneStatus, NewRegistration
+from gadget_api.errors import Conflict, ErrorCode, GadgetError, NotFound
+from gadget_api.events import turn_event
+from gadget_api.model import utc_now
+from gadget_api.protocol import PROTOCOL_VERSION
+from gadget_api.turns import TurnStats
+from gadget_api.work_order import WorkOrder
+from gadget_api.workspace import WorkspaceMode
+from gadget_api.workspace_files import (
+    LockedProject,
+    LockedSession,
+    WorkOrderFile,
+    WorkspaceProject,
+    WorkspaceRegistration,
+)
+from gadget_drone.agent.control import Control, Stopping
+from gadget_drone.agent.history import Histories
+from gadget_drone.agent.turn import TurnPlan, work
+from gadget_drone.blobs import BlobUploads
+from gadget_drone.journal import Journal, JournalDamaged
+from gadget_drone.link import Link
+from gadget_drone.server import Server
+from gadget_drone.settings import DroneSettings
+from gadget_drone.stream import EventStream
+from gadget_drone.workspace import Workspace
+
+log = logging.getLogger(__name__)
+
+_STEP_S = 10.0
+"""How long a stop waits for the running step (reliability promise P11)."""
+_HAND_OVER_S = 5.0
+_HELLO_AGAIN_S = 1.0
+
+
+@dataclass
+class _Running:
+    """The turn this drone works on, until the server has stored its last event."""
+
+    order: WorkOrder
+    journal: Journal
+    events: EventStream
+    control: Control
+    task: asyncio.Task[None] | None = None
+    """All of it, up to the last acknowledgement."""
+    working: asyncio.Task[None] | None = None
+    """The loop alone: what a cancel interrupts."""
+    is_revoked: bool = False
+
+
+class Daemon:
+    def __init__(self, settings: DroneSettings, workspace: Workspace, server: Server, name: str | None) -> None:
+        self._settings = settings
+        self._workspace = workspace
+        self._server = server
+        self._name = name
+        self._mode = WorkspaceMode.IDLE
+        self._running: _Running | None = None
+        self._is_stopping = False
+        self._is_locked = False
+        """Whether a session's lock holds the workspace, and not just the turn that runs."""
+        self._hello: asyncio.Task[None] | None = None
+        self._histories = Histories()
+        self._blobs = BlobUploads(workspace.blobs_dir, server)
+        self._tasks: asyncio.TaskGroup | None = None
+        self._recovery: asyncio.Future[c.CrashRecoveryResponse] | None = None
+        self._link = Link(
+            {
+                "requestSessionLock": self._lock_session,
+                "releaseSessionLock": self._unlock_session,
+                "requestWorkspaceMode": self._set_mode,
+                "processWorkOrder": self._process,
+                "cancelTurn": self._cancel,
+                "steerTurn": self._steer,
+                "turnAck": self._acked,
+                "turnResend": self._resend,
+                "turnRevoked": self._revoked,
+                "crashRecoveryResponse": self._recovered,
+            },
+            self._on_up,
+        )
+
+    async def register(self) -> None:
+        """Signs in and registers. Raises GadgetError."""
+        settings = self._settings
+        if settings.drone_token is not None:
+            self._server.token = settings.drone_token.get_secret_value()
+        else:
+            assert settings.email is not None
+            assert settings.password is not None
+            await self._server.sign_in(settings.email, settings.password.get_secret_value())
+        file = self._workspace.file
+        registered = await self._server.register(
+            NewRegistration(
+                hostname=file.hostname,
+                workspace_dir=file.workspace_dir,
+                workspace_id=file.workspace_id,
+                name=self._name,
+                protocol_version=PROTOCOL_VERSION,
+            )
+        )
+        registration = registered.registration
+        self._workspace.update(
+            registration=WorkspaceRegistration(id=registration.id, status=DroneStatus.STARTING, registered_at=utc_now())
+        )
+        log.info("registered as %s (%s) at %s", registration.name, registration.id, self._server.url)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Works until `stop` is set. Raises GadgetError when the server does not want this drone any more."""
+        self._blobs.remove_leftovers()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                link = tasks.create_task(self._link.run(self._server.url, lambda: self._server.token), name="link")
+                blobs = tasks.create_task(self._blobs.run(), name="blobs")
+                await stop.wait()
+                await self._stop()
+                for task in (link, blobs):
+                    task.cancel()
+        except* GadgetError as group:
+            raise group.exceptions[0] from None
+        finally:
+            await self._link.drop()
+            self._save_status(DroneStatus.OFFLINE)
+            if self._running is not None:
+                self._running.journal.close()
+
+    # The connection
+
+    async def _on_up(self) -> None:
+        """The connection stands: say what we are doing, send what is not acknowledged, ask about what a crash left."""
+        assert self._tasks is not None
+        log.info("connected to %s", self._server.url)
+        self._blobs.wake()
+        if self._hello is not None:
+            self._hello.cancel()
+        self._hello = self._tasks.create_task(self._say_hello(), name="hello")
+
+    async def _say_hello(self) -> None:
+        while self._link.is_up:
+            try:
+                return await self._say_what_we_do()
+            except (GadgetError, TimeoutError) as exc:
+                log.info("the server does not know yet what we do: %s", exc)
+                await asyncio.sleep(_HELLO_AGAIN_S)
+
+    async def _say_what_we_do(self) -> None:
+        if self._running is not None:
+            await self._report(DroneStatus.BUSY)
+            await self._link.call("requestWorkspaceMode", c.DroneWorkspaceMode(mode=self._mode))
+            self._running.events.resend()
+            return
+        order = self._workspace.load_work_order()
+        if order is not None:
+            await self._recover(order)
+            return
+        # A lock that still holds the server tells us again.
+        self._release_lock()
+        await self._become_available()
+
+    async def _become_available(self) -> None:
+        if not self._is_stopping:
+            await self._report(DroneStatus.AVAILABLE)
+
+    async def _report(self, status: DroneStatus) -> None:
+        self._save_status(status)
+        projects = tuple(project.id for project in self._workspace.file.projects)
+        await self._link.call("droneStatus", c.ReportStatus(status=status, projects=projects))
+
+    def _save_status(self, status: DroneStatus) -> None:
+        registration = self._workspace.file.registration
+        if registration is not None and registration.status is not status:
+            with suppress(OSError):  # for people to look at; nothing depends on it
+                self._workspace.update(registration=registration.replace(status=status))
+
+    # Locks and modes
+
+    async def _lock_session(self, ask: c.LockSession) -> None:
+        locked = self._workspace.file.chat_session
+        if locked is not None and locked.id != ask.chat_session_id:
+            raise Conflict(ErrorCode.DRONE_LOCKED, f"This drone is kept for the session “{locked.name}”.")
+        now = utc_now()
+        self._is_locked = True
+        self._workspace.update(
+            chat_session=LockedSession(id=ask.chat_session_id, name=ask.name, locked_at=now),
+            locked_project=LockedProject(id=ask.project_id, slug=ask.slug, git_url=ask.git_url, locked_at=now),
+        )
+
+    async def _unlock_session(self, ask: c.UnlockSession) -> None:
+        locked = self._workspace.file.chat_session
+        if locked is None or locked.id != ask.chat_session_id:
+            return
+        if self._running is not None:
+            raise Conflict(ErrorCode.DRONE_BUSY, "The drone works for this session; wait, or cancel the turn first.")
+        self._release_lock()
+
+    def _release_lock(self) -> None:
+        self._is_locked = False
+        if self._workspace.file.chat_session is not None:
+            with suppress(OSError):
+                self._workspace.update(chat_session=None, locked_project=None)
+
+    async def _set_mode(self, ask: c.SetWorkspaceMode) -> None:
+        if self._running is not None:
+            raise Conflict(ErrorCode.WORKSPACE_BUSY, "The agent works in this workspace; wait, or cancel the turn.")
+        self._mode = ask.mode
+
+    # A turn
+
+    async def _process(self, ask: c.ProcessWorkOrder) -> None:
+        order = ask.work_order
+        running = self._running
+        if running is not None and running.order.turn.id == order.turn.id and running.order.epoch == order.epoch:
+            return  # an offer that was repeated because our answer was lost
+        locked = self._workspace.file.chat_session
+        if self._is_stopping:
+            raise Conflict(ErrorCode.DRONE_STOPPING, "This drone is stopping.")
+        if running is not None or self._recovery is not None:
+            raise Conflict(ErrorCode.DRONE_BUSY, "This drone works on another turn.", retryable=True)
+        if self._mode is WorkspaceMode.USER:
+            raise Conflict(ErrorCode.WORKSPACE_BUSY, "You are editing in this workspace; hand it back first.")
+        if locked is not None and locked.id != order.session.id:
+            raise Conflict(ErrorCode.DRONE_LOCKED, f"This drone is kept for the session “{locked.name}”.")
+        base_seq = order.resume.acked_seq if order.resume is not None else 0
+        journal = Journal.create(self._journal_path(order.turn.id), base_seq=base_seq)
+        self._accept(order, journal, started_before=None)
+
+    def _accept(self, order: WorkOrder, journal: Journal, *, started_before: frozenset[str] | None) -> None:
+        """Takes the turn on: from here it survives our death. `started_before` None means: not known."""
+        assert self._tasks is not None
+        received_at = utc_now()
+        existing = self._workspace.load_work_order()
+        if existing is not None and existing.turn_id == order.turn.id:
+            received_at = existing.received_at
+        try:
+            self._workspace.save_work_order(
+                WorkOrderFile(
+                    turn_id=order.turn.id,
+                    chat_session_id=order.session.id,
+                    project_id=order.project.id,
+                    work_order_id=order.work_order_id,
+                    received_at=received_at,
+                    prompt=order.prompt,
+                    status="processing",
+                )
+            )
+            self._occupy(order)
+        except OSError as exc:
+            journal.remove()
+            raise Conflict(
+                ErrorCode.WORKSPACE_REFUSED, f"The workspace cannot be written to ({exc.strerror}); make room there."
+            ) from exc
+        stats = order.resume.stats if order.resume is not None else TurnStats()
+        for event in journal.unacked():
+            stats = turn_event.validate_python(event).counted(stats, order.provider.price)
+        events = EventStream(
+            turn_id=order.turn.id,
+            chat_session_id=order.session.id,
+            epoch=order.epoch,
+            journal=journal,
+            send=self._link.send,
+            stats=stats,
+            price=order.provider.price,
+        )
+        running = self._running = _Running(order, journal, events, Control())
+        running.task = self._tasks.create_task(self._run_turn(running, received_at, started_before), name="turn")
+
+    async def _run_turn(self, running: _Running, received_at: datetime, started_before: frozenset[str] | None) -> None:
+        assert self._tasks is not None
+        events = running.events
+        pump = self._tasks.create_task(events.pump(), name="pump")
+        try:
+            await self._enter_mode(WorkspaceMode.AGENT)
+            self._save_status(DroneStatus.BUSY)
+            if not running.journal.is_complete:
+                await events.acknowledged()  # what a crash left: the server's history has it then
+                plan = self._plan(running.order, received_at, started_before)
+                running.working = self._tasks.create_task(
+                    work(plan, self._server, self._histories, events, running.control), name="work"
+                )
+                await running.working
+            self._note_end()
+            await events.acknowledged()
+        except Stopping:
+            return  # the files stay: the next start asks for recovery
+        finally:
+            pump.cancel()
+            if running.working is not None and not running.working.done():
+                running.working.cancel()
+                await asyncio.wait([running.working])
+        await self._let_go(running)
+
+    def _plan(self, order: WorkOrder, received_at: datetime, started_before: frozenset[str] | None) -> TurnPlan:
+        def on_cloned() -> None:
+            now = utc_now()
+            others = [p for p in self._workspace.file.projects if p.id != order.project.id]
+            here = WorkspaceProject(
+                id=order.project.id,
+                slug=order.project.slug,
+                git_url=order.project.git_url,
+                cloned_at=now,
+                last_sync_at=now,
+            )
+            self._workspace.update(projects=(*others, here))
+
+        return TurnPlan(
+            order=order,
+            received_at=received_at,
+            workspace=self._workspace,
+            spool_dir=self._workspace.blobs_dir,
+            allow_local_git=self._settings.allow_local_git,
+            started_before=started_before,
+            keep_blob=lambda spool: self._blobs.keep(order.turn.id, spool),
+            on_cloned=on_cloned,
+        )
+
+    def _note_end(self) -> None:
+        file = self._workspace.load_work_order()
+        if file is not None:
+            with suppress(OSError):  # the journal has it
+                self._workspace.save_work_order(file.replace(status="completed"))
+
+    async def _let_go(self, running: _Running) -> None:
+        """The turn's end is stored at the server: nothing of it is needed here any more."""
+        running.journal.remove()
+        self._workspace.remove_work_order()
+        if not self._is_locked:
+            self._release_lock()
+        self._running = None
+        await self._enter_mode(WorkspaceMode.IDLE)
+        with suppress(GadgetError):  # the link is down: the next connection says it
+            await self._become_available()
+
+    async def _enter_mode(self, mode: WorkspaceMode) -> None:
+        self._mode = mode
+        try:
+            await self._link.call("requestWorkspaceMode", c.DroneWorkspaceMode(mode=mode))
+        except GadgetError as exc:
+            log.info("the server does not know yet that the workspace is in mode %s: %s", mode, exc.message)
+
+    def _occupy(self, order: WorkOrder) -> None:
+        """Notes in workspace.json what the workspace is used for, unless a lock says it already."""
+        if self._workspace.file.chat_session is None:
+            now = utc_now()
+            self._workspace.update(
+                chat_session=LockedSession(id=order.session.id, name=order.session.name, locked_at=now),
+                locked_project=LockedProject(
+                    id=order.project.id, slug=order.project.slug, git_url=order.project.git_url, locked_at=now
+                ),
+            )
+
+    async def _cancel(self, ask: c.CancelTurn) -> None:
+        running = self._turn(ask.turn_id)
+        running.control.is_cancelled = True
+        if running.working is not None:
+            running.working.cancel()
+
+    async def _steer(self, ask: c.SteerTurn) -> None:
+        if not self._turn(ask.turn_id).control.steer(ask.steer_id, ask.content):
+            raise Conflict(ErrorCode.RATE_LIMITED, "Too many messages wait for the next step; wait for it.")
+
+    def _turn(self, turn: str) -> _Running:
+        if self._running is None or self._running.order.turn.id != turn or self._running.journal.is_complete:
+            raise NotFound("turn at work on this drone")
+        return self._running
+
+    async def _acked(self, ask: c.TurnAck) -> None:
+        if self._running is not None and self._running.order.turn.id == ask.turn_id:
+            self._running.events.ack(ask.seq)
+
+    async def _resend(self, ask: c.TurnResend) -> None:
+        if self._running is not None and self._running.order.turn.id == ask.turn_id:
+            self._running.events.resend(ask.after_seq)
+
+    async def _revoked(self, ask: c.TurnRevoked) -> None:
+        """The turn is not ours: stop at once, keep nothing."""
+        running = self._running
+        if running is None or running.order.turn.id != ask.turn_id:
+            return
+        if not running.is_revoked:
+            running.is_revoked = True
+            log.warning("turn %s was taken from this drone: %s", ask.turn_id, ask.message)
+            assert self._tasks is not None
+            # Not here: what follows waits for answers, which are read by the task that called us.
+            self._tasks.create_task(self._abandon(running), name="abandon")
+
+    async def _abandon(self, running: _Running) -> None:
+        assert running.task is not None
+        running.task.cancel()
+        await asyncio.wait([running.task])
+        await self._let_go(running)
+
+    # Recovery
+
+    async def _recover(self, order: WorkOrderFile) -> None:
+        """Asks what shall become of the turn that a crash left, and does it."""
+        journal = self._load_journal(order.turn_id)
+        self._recovery = asyncio.get_running_loop().create_future()
+        try:
+            await self._link.call(
+                "requestCrashRecovery",
+                c.RequestCrashRecovery(
+                    workspace_id=self._workspace.file.workspace_id,
+                    turn_id=order.turn_id,
+                    chat_session_id=order.chat_session_id,
+                    last_seq=journal.last_seq if journal is not None else 0,
+                ),
+            )
+            response = await asyncio.wait_for(self._recovery, _STEP_S)
+        except (GadgetError, TimeoutError):
+            if journal is not None:
+                journal.close()
+            raise
+        finally:
+            self._recovery = None
+        log.warning("turn %s was left by a crash: %s", order.turn_id, response.action)
+        if response.action is c.RecoveryAction.DISCARD or response.work_order is None:
+            if journal is not None:
+                journal.remove()
+            self._journal_path(order.turn_id).unlink(missing_ok=True)
+            self._workspace.remove_work_order()
+            await self._become_available()
+            return
+        if journal is None or response.action is c.RecoveryAction.RETRY:
+            if journal is not None:
+                journal.remove()
+            journal = Journal.create(self._journal_path(order.turn_id), base_seq=response.acked_seq)
+            started_before = None
+        else:
+            journal.ack(response.acked_seq)
+            started_before = journal.started_calls
+            journal.rewrite(epoch=response.epoch)
+        await asyncio.sleep(response.retry_delay / 1000)
+        self._accept(response.work_order, journal, started_before=started_before)
+
+    async def _recovered(self, response: c.CrashRecoveryResponse) -> None:
+        if self._recovery is not None and not self._recovery.done():
+            self._recovery.set_result(response)
+
+    def _load_journal(self, turn: str) -> Journal | None:
+        path = self._journal_path(turn)
+        try:
+            return Journal.load(path) if path.exists() else None
+        except JournalDamaged as exc:
+            log.warning("%s It was moved to %s.", exc.message, self._workspace.move_aside(path))
+            return None
+
+    def _journal_path(self, turn: str) -> Path:
+        if not turn.isalnum():
+            raise Conflict(ErrorCode.INVALID_REQUEST, "This turn's id cannot name a file.")
+        return self._workspace.journal_dir / f"{turn}.ndjson"
+
+    # The end
+
+    async def _stop(self) -> None:
+        """Lets the running step end, hands over what it can, and leaves the rest for the next start."""
+        self._is_stopping = True
+        running = self._running
+        if running is None:
+            return
+        log.info("stopping: waiting for the running step")
+        running.control.is_stopping = True
+        if running.working is not None and not running.working.done():
+            await asyncio.wait([running.working], timeout=_STEP_S)
+            running.working.cancel()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(running.events.acknowledged(), _HAND_OVER_S)

@@ -1,0 +1,193 @@
+"""The journal of a turn: `.gadget/journal/<turnId>.ndjson`.
+
+A line is an event as it goes over the wire, or `{"acked": N}`: the server has stored everything up to N. What is
+acknowledged is dropped when it is worth a rewrite, but for the `toolStarted` of a call that has not ended: the ledger
+that tells after a crash which tools may have run.
+
+Appending survives the death of this process at once (the kernel has it) and of the machine after `sync`.
+"""
+
+import asyncio
+import errno
+import os
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from gadget_api.errors import ErrorCode, GadgetError
+from gadget_drone.durable import replace_file
+
+_REWRITE_BYTES = 1024 * 1024
+
+
+class JournalDamaged(GadgetError):
+    def __init__(self, path: Path) -> None:
+        super().__init__(ErrorCode.WORKSPACE_DAMAGED, f"The journal {path.name} cannot be read.")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An event that is not acknowledged yet."""
+
+    seq: int
+    type: str
+    offset: int
+    size: int
+    body: bytes | None = None
+    """The event itself, where the disk did not take it."""
+
+
+class Journal:
+    def __init__(self, path: Path, *, base_seq: int = 0) -> None:
+        """A new, empty journal whose first event is `base_seq` + 1."""
+        self.path = path
+        self.last_seq = base_seq
+        self.acked_seq = base_seq
+        self.is_complete = False
+        """Whether the turn's last event is in it."""
+        self._entries: deque[Entry] = deque()
+        self._open_calls: dict[str, bytes] = {}
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._size = os.fstat(self._fd).st_size
+
+    @classmethod
+    def create(cls, path: Path, *, base_seq: int) -> "Journal":
+        path.unlink(missing_ok=True)
+        journal = cls(path, base_seq=base_seq)
+        journal.ack(base_seq)
+        return journal
+
+    @classmethod
+    def load(cls, path: Path) -> "Journal":
+        """The journal that a crash left; a last line that was cut is dropped. Raises JournalDamaged, OSError."""
+        journal = cls(path)
+        data = path.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        if whole < len(data):
+            os.ftruncate(journal._fd, whole)
+            journal._size = whole
+        offset = 0
+        try:
+            for line in data[:whole].splitlines(keepends=True):
+                journal._take(orjson.loads(line), offset, len(line), line)
+                offset += len(line)
+        except (ValueError, KeyError, TypeError) as exc:
+            journal.close()
+            raise JournalDamaged(path) from exc
+        return journal
+
+    def append(self, seq: int, type: str, body: bytes) -> None:
+        """Appends one event, the next in order. Raises OSError; then nothing was appended. A turn's last event is kept
+        in memory then: the turn has to end, on a full disk too."""
+        line = body + b"\n"
+        try:
+            self._write(line)
+        except OSError:
+            os.ftruncate(self._fd, self._size)
+            if type != "workOrderComplete":
+                raise
+            self._entries.append(Entry(seq, type, self._size, 0, body))
+            self.last_seq, self.is_complete = seq, True
+            return
+        self._take(orjson.loads(body) if type in _LEDGER else {"seq": seq, "type": type}, self._size, len(line), line)
+        self._size += len(line)
+
+    async def sync(self) -> None:
+        """Waits until the disk has all that was appended."""
+        await asyncio.to_thread(os.fdatasync, self._fd)
+
+    def after(self, seq: int) -> Entry | None:
+        """The first unacknowledged event after `seq`."""
+        if not self._entries:
+            return None
+        index = max(seq + 1, self._entries[0].seq) - self._entries[0].seq
+        return self._entries[index] if index < len(self._entries) else None
+
+    def read(self, entry: Entry) -> dict[str, Any]:
+        event: dict[str, Any] = orjson.loads(entry.body or os.pread(self._fd, entry.size, entry.offset))
+        return event
+
+    def unacked(self) -> Iterator[dict[str, Any]]:
+        return (self.read(entry) for entry in self._entries)
+
+    @property
+    def unacked_bytes(self) -> int:
+        return self._size - self._entries[0].offset if self._entries else 0
+
+    @property
+    def started_calls(self) -> frozenset[str]:
+        """Ids of the tool calls that have started and are not known to have ended."""
+        return frozenset(self._open_calls)
+
+    def ack(self, seq: int) -> None:
+        """Notes that the server has everything up to `seq`."""
+        if seq < self.acked_seq or (seq == self.acked_seq and self._size):
+            return
+        self._acknowledge(seq)
+        with suppress(OSError):  # a note that is missing costs one event sent twice
+            self._write(line := orjson.dumps({"acked": seq}) + b"\n")
+            self._size += len(line)
+        if not self.is_complete and self._size - self.unacked_bytes > _REWRITE_BYTES:
+            self.rewrite()
+
+    def rewrite(self, *, epoch: int | None = None) -> None:
+        """Drops what is acknowledged; with `epoch`, puts what is not under that epoch, to be sent anew."""
+        bodies = []
+        for event in self.unacked():
+            if epoch is not None:
+                event["epoch"] = epoch
+            bodies.append(orjson.dumps(event) + b"\n")
+        ledger = [line for line in self._open_calls.values() if orjson.loads(line)["seq"] <= self.acked_seq]
+        head = [orjson.dumps({"acked": self.acked_seq}) + b"\n", *ledger]
+        replace_file(self.path, b"".join([*head, *bodies]))
+        os.close(self._fd)
+        renewed = Journal.load(self.path)
+        self._fd, self._size, self._entries = renewed._fd, renewed._size, renewed._entries
+        self._open_calls = renewed._open_calls
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def remove(self) -> None:
+        self.close()
+        self.path.unlink(missing_ok=True)
+
+    def _write(self, line: bytes) -> None:
+        written = os.pwrite(self._fd, line, self._size)
+        if written != len(line):  # a full disk may take a part
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _take(self, line: dict[str, Any], offset: int, size: int, raw: bytes) -> None:
+        """Takes in one line as it is in the file."""
+        if "acked" in line:
+            self._acknowledge(int(line["acked"]))
+            return
+        seq, type = int(line["seq"]), str(line["type"])
+        if type == "toolStarted":
+            self._open_calls[line["callId"]] = raw
+        elif type == "toolCall":
+            self._open_calls.pop(line["callId"], None)
+        elif type == "workOrderComplete":
+            self.is_complete = True
+        if seq <= self.acked_seq:
+            return  # kept for the ledger alone
+        if seq != self.last_seq + 1:
+            raise ValueError("events are missing")
+        self._entries.append(Entry(seq, type, offset, size))
+        self.last_seq = seq
+
+    def _acknowledge(self, seq: int) -> None:
+        self.acked_seq = seq
+        self.last_seq = max(self.last_seq, seq)
+        while self._entries and self._entries[0].seq <= seq:
+            self._entries.popleft()
+
+
+_LEDGER = frozenset({"toolStarted", "toolCall"})

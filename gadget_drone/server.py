@@ -1,0 +1,87 @@
+"""The web service, as a drone asks it over REST."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+from pydantic import ValidationError
+
+from gadget_api.drones import NewRegistration, Registered
+from gadget_api.errors import ErrorCode, GadgetError, Problem, Unavailable
+from gadget_api.history import HistoryPage, TurnHistory
+from gadget_api.protocol import API_PREFIX
+from gadget_api.users import SignedIn
+
+_TIMEOUT = httpx.Timeout(60.0, connect=10.0)
+BLOB_PART_BYTES = 8 * 1024 * 1024
+
+
+class Server:
+    def __init__(self, url: str, token: str | None = None) -> None:
+        self.url = url.rstrip("/")
+        self.token = token
+        try:
+            self._http = httpx.AsyncClient(base_url=self.url + API_PREFIX, timeout=_TIMEOUT, trust_env=True)
+        except (httpx.InvalidURL, ValueError) as exc:
+            raise GadgetError(ErrorCode.INVALID_REQUEST, f"{url} is not the URL of a server; mend --server.") from exc
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def sign_in(self, email: str, password: str) -> None:
+        """Signs in as a user; the token lasts until `register` gives the drone its own."""
+        answer = await self._request("POST", "/auth/login", json={"email": email, "password": password})
+        self.token = SignedIn.model_validate(answer).token
+
+    async def register(self, new: NewRegistration) -> Registered:
+        registered = Registered.model_validate(await self._request("POST", "/drones/registrations", json=new.to_wire()))
+        self.token = registered.token
+        return registered
+
+    async def history(
+        self, session: str, *, after_turn: str | None, on_page: Callable[[tuple[TurnHistory, ...]], None]
+    ) -> None:
+        """The session's turns after one and up to the running one, a page at a time, oldest first."""
+        while True:
+            query = {"afterTurn": after_turn} if after_turn is not None else {}
+            answer = await self._request("GET", f"/sessions/{session}/context", params=query)
+            page = HistoryPage.model_validate(answer)
+            on_page(page.items)
+            if page.next_cursor is None:
+                return
+            after_turn = page.next_cursor
+
+    async def put_blob(self, turn: str, blob: str, path: Path) -> None:
+        """Uploads a file in parts; beginning again after a break is safe."""
+        with path.open("rb") as file:
+            offset = 0
+            while part := file.read(BLOB_PART_BYTES):
+                await self._request("PUT", f"/turns/{turn}/blobs/{blob}", params={"offset": offset}, content=part)
+                offset += len(part)
+
+    async def is_alive(self) -> bool:
+        try:
+            return (await self._http.get(f"{self.url}/health/live", timeout=5.0)).is_success
+        except httpx.HTTPError:
+            return False
+
+    async def _request(self, method: str, path: str, **options: Any) -> Any:
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token is not None else {}
+        try:
+            response = await self._http.request(method, path, headers=headers, **options)
+        except (httpx.HTTPError, httpx.InvalidURL) as exc:
+            raise Unavailable(
+                ErrorCode.SERVER_UNREACHABLE, f"No server answers at {self.url}; start it, or mend --server."
+            ) from exc
+        if response.is_success:
+            return response.json() if response.content else None
+        try:
+            problem = Problem.model_validate_json(response.content)
+        except ValidationError as exc:
+            raise Unavailable(
+                ErrorCode.SERVER_UNREACHABLE,
+                f"What answers at {self.url} (status {response.status_code}) is no Gadget Code server; mend --server.",
+            ) from exc
+        error = problem.to_error()
+        raise Unavailable(error.code, error.message) if error.retryable else error

@@ -1,0 +1,19 @@
+"""Settings of the drone, from the environment (`GADGET_*`), built once at the entry and passed on."""
+
+from typing import Literal
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class DroneSettings(BaseSettings):
+    """What whoever starts a drone may set. Each is the environment variable `GADGET_` + its name in capitals."""
+
+    model_config = SettingsConfigDict(env_prefix="GADGET_", extra="ignore", frozen=True, hide_input_in_errors=True)
+
+    server_url: str = Field("http://127.0.0.1:4270", description="The web service.")
+    email: str | None = Field(None, description="The account to sign in with, where there is no token.")
+    password: SecretStr | None = Field(None, description="Its password.")
+    drone_token: SecretStr | None = Field(None, description="The drone's own credential.")
+    allow_local_git: bool = Field(False, description="Whether projects may be cloned from local paths and `file://`.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much is logged.")

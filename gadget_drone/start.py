@@ -1,0 +1,122 @@
+"""`gadget-drone start`: from the command line to a running daemon."""
+
+import asyncio
+import ctypes
+import getpass
+import logging
+import os
+import re
+import signal
+import socket
+import sys
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+from pydantic import SecretStr, ValidationError
+
+from gadget_api.errors import ErrorCode, GadgetError, InvalidInput
+from gadget_drone.daemon import Daemon
+from gadget_drone.server import Server
+from gadget_drone.settings import DroneSettings
+from gadget_drone.workspace import Workspace
+
+log = logging.getLogger(__name__)
+
+_LOG_BYTES = 5_000_000
+_LOG_FILES = 3
+_REGISTER_AGAIN_S = (0.5, 1.0, 2.0, 5.0, 10.0)
+_PR_SET_DUMPABLE = 4
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def start(directory: Path, *, server_url: str | None, name: str | None) -> int:
+    """Runs a drone until SIGTERM or Ctrl+C. Raises GadgetError."""
+    _hide_memory()
+    try:
+        settings = DroneSettings() if server_url is None else DroneSettings(server_url=server_url)
+    except ValidationError as exc:
+        problem = exc.errors()[0]
+        where = str(problem["loc"][0] if problem["loc"] else "").upper()
+        raise InvalidInput(f"The setting GADGET_{where} will not do: {problem['msg']}.") from exc
+    for secret in ("GADGET_DRONE_TOKEN", "GADGET_PASSWORD"):
+        os.environ.pop(secret, None)
+    with Workspace.open(directory, hostname=socket.gethostname() or "unknown") as workspace:
+        _set_up_logs(workspace.logs_dir / "drone.log", settings.log_level)
+        for warning in workspace.warnings:
+            log.warning("%s", warning)
+        if settings.drone_token is None:
+            settings = _with_credentials(settings)
+        asyncio.run(_run(settings, workspace, name))
+    return 0
+
+
+async def _run(settings: DroneSettings, workspace: Workspace, name: str | None) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    server = Server(settings.server_url)
+    try:
+        daemon = Daemon(settings, workspace, server, name)
+        if await _register(daemon, stop):
+            await daemon.run(stop)
+    except GadgetError as exc:
+        log.error("%s", exc.message)
+        raise
+    finally:
+        await server.close()
+
+
+async def _register(daemon: Daemon, stop: asyncio.Event) -> bool:
+    """Registers, again and again while the server is away; False when a stop came first. Raises GadgetError when the
+    server is there and says no."""
+    attempt = 0
+    while True:
+        try:
+            await daemon.register()
+            return True
+        except GadgetError as exc:
+            if not exc.retryable:
+                raise
+            log.warning("%s Trying again.", exc.message)
+        try:
+            await asyncio.wait_for(stop.wait(), _REGISTER_AGAIN_S[min(attempt, len(_REGISTER_AGAIN_S) - 1)])
+            return False
+        except TimeoutError:
+            attempt += 1
+
+
+def _with_credentials(settings: DroneSettings) -> DroneSettings:
+    """E-mail address and password from the environment, or asked for on the terminal."""
+    email, password = settings.email, settings.password
+    if email is not None and password is not None:
+        return settings
+    if not sys.stdin.isatty():
+        raise GadgetError(
+            ErrorCode.NOT_AUTHENTICATED,
+            "Who is this drone's user? Set GADGET_DRONE_TOKEN, or GADGET_EMAIL and GADGET_PASSWORD.",
+        )
+    email = email or input(f"E-mail at {settings.server_url}: ")
+    return settings.model_copy(update={"email": email, "password": SecretStr(getpass.getpass("Password: "))})
+
+
+def _set_up_logs(path: Path, level: str) -> None:
+    os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
+    file = RotatingFileHandler(path, maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="utf-8")
+    handlers: list[logging.Handler] = [file, logging.StreamHandler(sys.stderr)]
+    for handler in handlers:
+        handler.setFormatter(_Plain("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S"))
+    logging.basicConfig(level=level.upper(), handlers=handlers, force=True)
+    for name in ("httpx", "httpcore", "socketio", "engineio", "git", "openai", "httpx2", "httpcore2"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+class _Plain(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", super().format(record))
+
+
+def _hide_memory() -> None:
+    """Other processes of this user may not read our environment and memory, where keys are. (Linux; root still may.)"""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

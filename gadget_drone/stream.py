@@ -1,0 +1,180 @@
+"""The event stream of a running turn, at its source: merges deltas, numbers events, journals them, sends them, and
+sends again what was not acknowledged.
+
+The first delta goes out at once; while an event is on its way, later deltas pile up and leave as one. An idle stream
+stays immediate, a busy one becomes few, larger events.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import orjson
+
+from gadget_api.events import MAX_EVENT_BYTES, TurnEvent
+from gadget_api.model import iso, utc_now
+from gadget_api.providers import ModelPrice
+from gadget_api.turns import TurnStats
+from gadget_drone.journal import Journal
+
+log = logging.getLogger(__name__)
+
+Send = Callable[[str, dict[str, Any]], Awaitable[None]]
+"""Sends one event and returns when it is written to the network. Raises ConnectionError."""
+
+_MAX_DELTA_CHARS = 32_000
+"""Of one merged delta; at six bytes for the worst character it is far from the limit of a frame."""
+_WINDOW_BYTES = 2 * 1024 * 1024
+"""Events on their way without an acknowledgement: past this the store is slow, and we wait for it."""
+
+EventT = TypeVar("EventT", bound=TurnEvent)
+
+
+class EventStream:
+    def __init__(
+        self,
+        *,
+        turn_id: str,
+        chat_session_id: str,
+        epoch: int,
+        journal: Journal,
+        send: Send,
+        stats: TurnStats,
+        price: ModelPrice | None,
+    ) -> None:
+        self._head: dict[str, Any] = {"turnId": turn_id, "chatSessionId": chat_session_id, "epoch": epoch}
+        self._send = send
+        self._price = price
+        self._journal = journal
+        self.stats = stats
+        """What the turn has used so far, over all its epochs."""
+        self._delta: dict[str, Any] | None = None
+        self._pieces: list[str] = []
+        self._pieces_chars = 0
+        self._sent_seq = journal.acked_seq
+        self._wake = asyncio.Event()
+        self._acked = asyncio.Event()
+
+    def delta(self, type: str, content: str, **fields: Any) -> None:
+        """Adds a piece of thinking, response or tool output."""
+        if not content:
+            return
+        if self._delta is not None and (self._delta["type"] != type or not fields.items() <= self._delta.items()):
+            self._flush_delta()
+        while self._pieces_chars + len(content) > _MAX_DELTA_CHARS:
+            room = _MAX_DELTA_CHARS - self._pieces_chars
+            self._add(type, content[:room], fields)
+            content = content[room:]
+            self._flush_delta()
+        if content:
+            self._add(type, content, fields)
+        self._wake.set()
+
+    def emit(self, event: type[EventT], **fields: Any) -> EventT:
+        """Numbers and journals one event. Raises OSError when the disk does not take it."""
+        self._flush_delta()
+        made = event(
+            turn_id=self._head["turnId"],
+            chat_session_id=self._head["chatSessionId"],
+            epoch=self._head["epoch"],
+            seq=self._journal.last_seq + 1,
+            at=utc_now(),
+            **fields,
+        )
+        self._journal.append(made.seq, made.type, _encoded(made.to_wire()))
+        self.stats = made.counted(self.stats, self._price)
+        self._wake.set()
+        return made
+
+    async def synced(self) -> None:
+        """Waits until the disk has all events: before anything that cannot be undone."""
+        await self._journal.sync()
+
+    def ack(self, seq: int) -> None:
+        """The server has stored everything up to `seq`."""
+        if seq > self._journal.acked_seq:
+            self._journal.ack(min(seq, self._journal.last_seq))
+            self._acked.set()
+            self._wake.set()
+
+    def resend(self, after_seq: int | None = None) -> None:
+        """Sends again what follows `after_seq` (None: all that is not acknowledged)."""
+        self._sent_seq = self._journal.acked_seq if after_seq is None else min(self._sent_seq, after_seq)
+        self._wake.set()
+
+    @property
+    def is_acknowledged(self) -> bool:
+        return self._journal.acked_seq >= self._journal.last_seq
+
+    async def acknowledged(self) -> None:
+        """Waits until everything that was emitted is stored at the server, however long that takes."""
+        while not self.is_acknowledged:
+            self._acked.clear()
+            await self._acked.wait()
+
+    async def pump(self) -> None:
+        """Sends events as they come, for as long as the turn lives."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while (entry := self._next()) is not None:
+                try:
+                    await self._send(entry.type, self._journal.read(entry))
+                except ConnectionError:
+                    break  # the next connection calls `resend`
+                self._sent_seq = max(self._sent_seq, entry.seq)
+
+    def _next(self) -> Any:
+        entry = self._journal.after(self._sent_seq)
+        if entry is None and self._delta is not None:
+            self._flush_delta()
+            entry = self._journal.after(self._sent_seq)
+        if entry is not None and self._in_flight_bytes(entry.offset) > _WINDOW_BYTES:
+            return None
+        return entry
+
+    def _in_flight_bytes(self, offset: int) -> int:
+        oldest = self._journal.after(self._journal.acked_seq)
+        return offset - oldest.offset if oldest is not None else 0
+
+    def _add(self, type: str, piece: str, fields: dict[str, Any]) -> None:
+        if self._delta is None:
+            self._delta = {"type": type, **fields}
+        self._pieces.append(piece)
+        self._pieces_chars += len(piece)
+
+    def _flush_delta(self) -> None:
+        if self._delta is None:
+            return
+        seq = self._journal.last_seq + 1
+        event = {**self._delta, **self._head, "seq": seq, "at": iso(utc_now()), "content": "".join(self._pieces)}
+        self._delta, self._pieces, self._pieces_chars = None, [], 0
+        try:
+            self._journal.append(seq, event["type"], _encoded(event))
+        except OSError as exc:
+            # The step's own event holds the text whole; it is what ends the turn when the disk stays full.
+            log.warning("a delta is not shown: the journal does not take it (%s)", exc.strerror)
+
+
+def _encoded(event: dict[str, Any]) -> bytes:
+    try:
+        body = orjson.dumps(event)
+    except orjson.JSONEncodeError:
+        # A model may write half of a surrogate pair, which is no text: it becomes "?".
+        body = orjson.dumps(_as_text(event))
+    if len(body) > MAX_EVENT_BYTES:
+        raise ValueError(f"a {event['type']} event of {len(body)} bytes is too large")
+    return body
+
+
+def _as_text(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode(errors="replace").decode()
+        case dict():
+            return {_as_text(key): _as_text(item) for key, item in value.items()}
+        case list():
+            return [_as_text(item) for item in value]
+        case _:
+            return value
