@@ -49,7 +49,7 @@ def mongodb() -> Iterator[str]:
     def run(directory: Path) -> None:
         try:
             asyncio.run(host(directory))
-        except BaseException as exc:
+        except BaseException as exc:  # noqa: BLE001  (raised again by the thread that waits)
             failed.append(exc)
             ready.set()
 
@@ -224,7 +224,7 @@ class User:
         api: str = "openai",
         model: str = "scripted",
         key: str | None = None,
-        **model_fields: Any,
+        **fields: Any,
     ) -> dict[str, Any]:
         made: dict[str, Any] = await self.post(
             "/providers",
@@ -233,7 +233,7 @@ class User:
                 "apiType": api,
                 "baseUrl": base_url,
                 "apiKey": key,
-                "models": [{"id": model, "name": model, **model_fields}],
+                "models": [{"id": model, "name": model, **fields}],
             },
         )
         return made
@@ -323,7 +323,7 @@ class Drone(Process):
 async def until(condition: Callable[[], Any], timeout: float = WAIT_S) -> Any:
     """What `condition` (awaited) answers when that is not None. Raises TimeoutError."""
     async with asyncio.timeout(timeout):
-        while (value := await condition()) is None:
+        while (value := await condition()) is None:  # noqa: ASYNC110  (what is waited for is another process's)
             await asyncio.sleep(0.02)
         return value
 
