@@ -100,7 +100,7 @@ class Refusals:
         codes = set(_codes(document))
         text = _message(document)
         said = self.excerpt(text)
-        tail = f": {said}" if said else "."
+        tail = f". It said: “{said}”." if said else "."
         if status in (401, 403):
             return LLMError(
                 ErrorCode.MODEL_AUTH, f"The provider refused the API key (HTTP {status}); check the key{tail}"
@@ -116,7 +116,9 @@ class Refusals:
             )
         if status == 413 or codes & _TOO_LONG_CODES or (status in (400, 422, 500) and _TOO_LONG_TEXT.search(text)):
             return LLMError(
-                ErrorCode.CONTEXT_TOO_LONG, f"The conversation is longer than the model's context window{tail}"
+                ErrorCode.CONTEXT_TOO_LONG,
+                "The conversation is longer than the model's context window; start a new session, or choose a model "
+                f"with a larger one{tail}",
             )
         if status == 429:
             return LLMError(

@@ -23,7 +23,7 @@ from gadget_api.workspace_files import (
     WorkspaceProject,
     WorkspaceRegistration,
 )
-from gadget_drone.agent.control import Control, Stopping
+from gadget_drone.agent.control import Control
 from gadget_drone.agent.history import Histories
 from gadget_drone.agent.turn import TurnPlan, work
 from gadget_drone.blobs import BlobUploads
@@ -52,7 +52,7 @@ class _Running:
     control: Control
     task: asyncio.Task[None] | None = None
     """All of it, up to the last acknowledgement."""
-    working: asyncio.Task[None] | None = None
+    working: asyncio.Task[bool] | None = None
     """The loop alone: what a cancel interrupts."""
     is_revoked: bool = False
 
@@ -287,11 +287,10 @@ class Daemon:
                 running.working = self._tasks.create_task(
                     work(plan, self._server, self._histories, events, running.control), name="work"
                 )
-                await running.working
+                if not await running.working:
+                    return  # the files stay: the next start asks for recovery
             self._note_end()
             await events.acknowledged()
-        except Stopping:
-            return  # the files stay: the next start asks for recovery
         finally:
             pump.cancel()
             if running.working is not None and not running.working.done():

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import httpx
+import orjson
 import socketio
 
 from gadget_api.events import EVENT_TYPES
@@ -328,6 +329,18 @@ async def until(condition: Callable[[], Any], timeout: float = WAIT_S) -> Any:
         return value
 
 
+class BrowserJson:
+    """JSON as a browser writes it: text as it is, where Python's own would write six bytes for an é."""
+
+    @staticmethod
+    def dumps(value: Any, **_: Any) -> str:
+        return orjson.dumps(value).decode()
+
+    @staticmethod
+    def loads(text: str, **_: Any) -> Any:
+        return orjson.loads(text)
+
+
 class Ide:
     """An IDE's socket. Everything it was sent is in `received`, as (event, payload)."""
 
@@ -335,7 +348,7 @@ class Ide:
         self.user = user
         self.received: list[tuple[str, dict[str, Any]]] = []
         self._arrived = asyncio.Event()
-        self._socket = socketio.AsyncClient(reconnection=False, handle_sigint=False)
+        self._socket = socketio.AsyncClient(reconnection=False, handle_sigint=False, json=BrowserJson)
         self._socket.on("*", self._receive)
 
     async def __aenter__(self) -> Self:

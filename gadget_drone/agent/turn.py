@@ -51,9 +51,11 @@ class TurnPlan:
     on_cloned: Callable[[], None]
 
 
-async def work(plan: TurnPlan, server: Server, histories: Histories, events: EventStream, control: Control) -> None:
-    """Works on the turn until its `workOrderComplete` is in the journal. Raises Stopping, and nothing else that a
-    turn can bring about: whatever goes wrong ends the turn with a code and a sentence."""
+async def work(plan: TurnPlan, server: Server, histories: Histories, events: EventStream, control: Control) -> bool:
+    """Works on the turn until its `workOrderComplete` is in the journal; False when the drone stopped before that.
+
+    Whatever goes wrong ends the turn with a code and a sentence.
+    """
     try:
         if control.is_cancelled:
             raise asyncio.CancelledError
@@ -71,13 +73,14 @@ async def work(plan: TurnPlan, server: Server, histories: Histories, events: Eve
         log.exception("turn %s ends", plan.order.turn.id)
         _complete(plan, events, ChatTurnStatus.ERROR, error.message, error.info)
     except Stopping:
-        raise
+        return False
     except Exception:
         log.exception("turn %s ends", plan.order.turn.id)
         error = GadgetError(ErrorCode.INTERNAL, "Something failed in the drone; see its log in .gadget/logs/.")
         _complete(plan, events, ChatTurnStatus.ERROR, error.message, error.info)
     else:
         _complete(plan, events, ChatTurnStatus.FINISHED, "Done.")
+    return True
 
 
 async def _run(

@@ -53,7 +53,8 @@ async def stage_for(user: User, tmp_path: Path) -> AsyncIterator[Any]:
     yield make
     for part in reversed(opened):
         if isinstance(part, Drone):
-            status = part.stop()
-            assert status in (0, -9), part.output
+            if not part.has_ended:  # a test may have ended it, and looked at its status
+                assert part.stop() == 0, part.output
+            assert "Traceback" not in part.output, part.output
         else:
             await part.__aexit__(None, None, None)

@@ -1,5 +1,6 @@
 """The wire, held to what a browser speaks: the official JavaScript client."""
 
+import asyncio
 import json
 import os
 import shutil
@@ -51,13 +52,14 @@ async def test_the_official_client_submits_a_prompt_and_sees_each_event_once_in_
     script = [Reply(Text("I look.", deltas=3), Call("list", {"path": "."})), Reply(Text("Ünïcode 🎉 done.", deltas=4))]
     stage = await stage_for(Script(script))
     command = [node, "watch.mjs", stage.user.url, stage.user.token, stage.session["_id"], "Go."]
-    process = subprocess.Popen(command, cwd=JS, stdout=subprocess.PIPE, text=True)
+    process = await asyncio.create_subprocess_exec(*command, cwd=JS, stdout=subprocess.PIPE)
     try:
-        turn = await stage.ide.until(lambda name, p: name == "workOrderComplete")
-        output, _ = process.communicate(timeout=60)
+        output, _ = await asyncio.wait_for(process.communicate(), 90)
     finally:
-        process.kill()
+        if process.returncode is None:
+            process.kill()
     assert process.returncode == 0, output
+    turn = await stage.ide.until(lambda name, p: name == "workOrderComplete")
     lines = [json.loads(line) for line in output.splitlines()]
     replies = {line["reply"]: line["payload"] for line in lines if "reply" in line}
     assert replies["selectSession"]["ok"] is True

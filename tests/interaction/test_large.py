@@ -10,8 +10,6 @@ from gadget_ai.testing.script import Call, Reply, RequestView, Script, Text
 from gadget_api.turns import MAX_PROMPT_BYTES
 
 
-
-
 @pytest.mark.timeout(300)
 async def test_a_turn_of_2000_steps_ends_and_is_stored_whole(stage_for: Any) -> None:
     steps = 2000

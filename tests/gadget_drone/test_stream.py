@@ -1,0 +1,252 @@
+"""The event stream at its source: merging, numbering, sending, sending again."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gadget_api.events import Notice, Step, ToolCall
+from gadget_api.messages import AssistantMessage, FinishReason, Usage
+from gadget_api.providers import ModelPrice
+from gadget_api.turns import TurnStats
+from gadget_drone.journal import Journal
+from gadget_drone.stream import EventStream
+
+
+class Wire:
+    """The other end: what was sent, and a gate that an event waits at."""
+
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.is_up = True
+        self.arrived = asyncio.Event()
+
+    async def send(self, _type: str, payload: dict[str, Any]) -> None:
+        await self.gate.wait()
+        if not self.is_up:
+            raise ConnectionError("down")
+        self.sent.append(payload)
+        self.arrived.set()
+
+    async def until(self, count: int) -> list[dict[str, Any]]:
+        async with asyncio.timeout(10):
+            while len(self.sent) < count:
+                self.arrived.clear()
+                await self.arrived.wait()
+        return self.sent
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    journal = Journal.create(tmp_path / "turn.ndjson", base_seq=0)
+    yield journal
+    journal.close()
+
+
+def stream_to(wire: Wire, journal: Journal, price: ModelPrice | None = None) -> EventStream:
+    return EventStream(
+        turn_id="t1",
+        chat_session_id="s1",
+        epoch=1,
+        journal=journal,
+        send=wire.send,
+        stats=TurnStats(),
+        price=price,
+    )
+
+
+async def test_the_first_delta_goes_out_at_once_and_later_ones_merge_while_it_is_on_its_way(journal: Journal) -> None:
+    wire = Wire()
+    stream = stream_to(wire, journal)
+    async with asyncio.TaskGroup() as tasks:
+        pump = tasks.create_task(stream.pump())
+        wire.gate.clear()
+        stream.delta("response", "a")
+        await asyncio.sleep(0)  # the pump takes the first
+        await asyncio.sleep(0)
+        for letter in "bcdef":
+            stream.delta("response", letter)
+        wire.gate.set()
+        sent = await wire.until(2)
+        pump.cancel()
+    assert [(event["seq"], event["content"]) for event in sent] == [(1, "a"), (2, "bcdef")]
+
+
+async def test_deltas_of_another_kind_or_tool_are_never_merged(journal: Journal) -> None:
+    wire = Wire()
+    stream = stream_to(wire, journal)
+    stream.delta("thinking", "hm")
+    stream.delta("response", "so")
+    stream.delta("toolOutput", "1", callId="a")
+    stream.delta("toolOutput", "2", callId="b")
+    stream.delta("response", "")
+    stream.emit(Notice, level="info", code="x", message="y")
+    said = [(e["type"], e.get("callId"), e.get("content")) for e in journal.unacked()]
+    assert said == [
+        ("thinking", None, "hm"),
+        ("response", None, "so"),
+        ("toolOutput", "a", "1"),
+        ("toolOutput", "b", "2"),
+        ("notice", None, None),
+    ]
+
+
+async def test_a_delta_never_grows_over_what_a_frame_takes(journal: Journal) -> None:
+    wire = Wire()
+    stream = stream_to(wire, journal)
+    stream.delta("response", "\x00é" * 200_000)
+    stream.emit(Notice, level="info", code="x", message="y")
+    events = list(journal.unacked())
+    assert "".join(event.get("content", "") for event in events) == "\x00é" * 200_000
+    assert journal.unacked_bytes / len(events) < 400_000
+
+
+async def test_half_a_surrogate_pair_becomes_text(journal: Journal) -> None:
+    wire = Wire()
+    stream = stream_to(wire, journal)
+    stream.delta("response", "a\ud800b")
+    stream.emit(
+        ToolCall, call_id="c", name="n", params={"k": ["\ud800"]}, response="x", is_error=False, duration_ms=1
+    )
+    events = list(journal.unacked())
+    assert events[0]["content"] == "a?b"
+    assert events[1]["params"] == {"k": ["?"]}
+
+
+async def test_what_is_not_acknowledged_is_sent_again_after_a_break(journal: Journal) -> None:
+    wire = Wire()
+    stream = stream_to(wire, journal)
+    async with asyncio.TaskGroup() as tasks:
+        pump = tasks.create_task(stream.pump())
+        for number in range(3):
+            stream.emit(Notice, level="info", code="n", message=str(number))
+        await wire.until(3)
+        stream.ack(1)
+        wire.is_up = False
+        stream.emit(Notice, level="info", code="n", message="3")
+        await asyncio.sleep(0)
+        wire.is_up = True
+        stream.resend()
+        sent = await wire.until(6)
+        pump.cancel()
+    assert [event["seq"] for event in sent] == [1, 2, 3, 2, 3, 4]
+    assert not stream.is_acknowledged
+    stream.ack(4)
+    await asyncio.wait_for(stream.acknowledged(), 1)
+
+
+async def test_a_resend_from_a_gap_starts_there(journal: Journal) -> None:
+    wire = Wire()
+    stream = stream_to(wire, journal)
+    async with asyncio.TaskGroup() as tasks:
+        pump = tasks.create_task(stream.pump())
+        for number in range(5):
+            stream.emit(Notice, level="info", code="n", message=str(number))
+        await wire.until(5)
+        stream.resend(after_seq=3)
+        sent = await wire.until(7)
+        pump.cancel()
+    assert [event["seq"] for event in sent] == [1, 2, 3, 4, 5, 4, 5]
+
+
+async def test_a_slow_store_stops_the_sending_at_the_window(journal: Journal) -> None:
+    wire = Wire()
+    stream = stream_to(wire, journal)
+    async with asyncio.TaskGroup() as tasks:
+        pump = tasks.create_task(stream.pump())
+        for _ in range(200):
+            stream.emit(Notice, level="info", code="n", message="x" * 30_000)
+        await wire.until(60)
+        before = len(wire.sent)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert len(wire.sent) <= before + 15
+        assert sum(len(event["message"]) for event in wire.sent) < 3_000_000
+        stream.ack(len(wire.sent))
+        await wire.until(before + 20)
+        pump.cancel()
+
+
+async def test_the_figures_of_the_turn_add_up(journal: Journal) -> None:
+    stream = stream_to(Wire(), journal, ModelPrice(input=2.0, cached_input=1.0, output=8.0))
+    usage = Usage(input_tokens=1000, cached_input_tokens=400, response_tokens=100, thinking_token_count=7)
+    for index in (1, 2):
+        stream.emit(
+            Step,
+            index=index,
+            message=AssistantMessage(content="x"),
+            usage=usage,
+            finish_reason=FinishReason.STOP,
+            model="m",
+        )
+    stream.emit(ToolCall, call_id="c", name="n", params={}, response="x", is_error=False, duration_ms=1)
+    stats = stream.stats
+    assert (stats.input_tokens, stats.cached_input_tokens, stats.response_tokens) == (2000, 800, 200)
+    assert (stats.tool_call_count, stats.thinking_token_count) == (1, 14)
+    assert stats.cost == pytest.approx(2 * (600 * 2 + 400 * 1 + 100 * 8) / 1e6)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.sampled_from(["thinking", "response"]), st.text(max_size=30)),
+            st.just(("notice", "")),
+            st.tuples(st.just("ack"), st.integers(1, 40)),
+            st.just(("break", "")),
+            st.just(("turn the loop", "")),
+        ),
+        max_size=40,
+    )
+)
+def test_whatever_happens_on_the_wire_the_receiver_gets_all_of_it_in_order(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, Any]]
+) -> None:
+    async def play() -> None:
+        journal = Journal.create(tmp_path_factory.mktemp("stream") / "turn.ndjson", base_seq=0)
+        wire = Wire()
+        stream = stream_to(wire, journal)
+        said: dict[str, str] = {"thinking": "", "response": ""}
+        pump = asyncio.create_task(stream.pump())
+        try:
+            for what, value in steps:
+                match what:
+                    case "ack":
+                        stream.ack(min(value, max((event["seq"] for event in wire.sent), default=0)))
+                    case "break":
+                        wire.is_up = not wire.is_up
+                        if wire.is_up:
+                            stream.resend()
+                    case "notice":
+                        stream.emit(Notice, level="info", code="n", message="m")
+                    case "turn the loop":
+                        await asyncio.sleep(0)
+                    case _:
+                        stream.delta(what, value)
+                        said[what] += value
+            wire.is_up = True
+            stream.emit(Notice, level="info", code="end", message="m")
+            stream.resend()
+            async with asyncio.timeout(10):
+                while not any(event.get("code") == "end" for event in wire.sent):
+                    wire.arrived.clear()
+                    await wire.arrived.wait()
+        finally:
+            pump.cancel()
+            journal.close()
+        received = {event["seq"]: event for event in wire.sent}
+        assert sorted(received) == list(range(1, len(received) + 1))
+        in_order = [received[seq] for seq in sorted(received)]
+        for kind, text in said.items():
+            assert (
+                "".join(event["content"] for event in in_order if event["type"] == kind)
+                == text.encode(errors="replace").decode()
+            )
+
+    asyncio.run(play())
