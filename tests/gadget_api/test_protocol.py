@@ -1,0 +1,122 @@
+"""The table of socket events, held against the contract's lists as they are written there."""
+
+import pytest
+
+from gadget_api.events import EVENT_TYPES
+from gadget_api.model import WireModel
+from gadget_api.protocol import API_PREFIX, SOCKET_EVENTS, SOCKET_PATH, Peer, events_between
+
+TURN_EVENTS = {
+    "thinking",
+    "response",
+    "toolStarted",
+    "toolOutput",
+    "toolCall",
+    "step",
+    "steered",
+    "notice",
+    "workOrderComplete",
+}
+IDE_TO_WEB = {
+    "selectSession",
+    "requestSessionLock",
+    "releaseSessionLock",
+    "requestWorkspaceMode",
+    "submitPrompt",
+    "cancelTurn",
+    "steerTurn",
+}
+WEB_TO_DRONE = {
+    "requestSessionLock",
+    "releaseSessionLock",
+    "requestWorkspaceMode",
+    "processWorkOrder",
+    "cancelTurn",
+    "steerTurn",
+    "turnAck",
+    "crashRecoveryResponse",
+}
+OURS_TO_DRONE = {"turnResend", "turnRevoked"}
+"""Beside the contract's."""
+DRONE_TO_WEB = TURN_EVENTS | {"requestWorkspaceMode", "requestCrashRecovery", "droneStatus"}
+WEB_TO_IDE = TURN_EVENTS | {"turnStatus", "sessionUpdated", "droneStatus", "workspaceMode", "sessionLock"}
+
+EMITTED = TURN_EVENTS | WEB_TO_IDE | OURS_TO_DRONE | {"turnAck", "crashRecoveryResponse"}
+"""What nobody acknowledges, where it is not a request of the same name."""
+
+
+@pytest.mark.parametrize(
+    ("sender", "receiver", "names"),
+    [
+        (Peer.IDE, Peer.WEB, IDE_TO_WEB),
+        (Peer.WEB, Peer.IDE, WEB_TO_IDE),
+        (Peer.WEB, Peer.DRONE, WEB_TO_DRONE | OURS_TO_DRONE),
+        (Peer.DRONE, Peer.WEB, DRONE_TO_WEB),
+        (Peer.IDE, Peer.DRONE, set()),
+        (Peer.DRONE, Peer.IDE, set()),
+    ],
+)
+def test_each_direction_has_the_events_of_the_contract(sender: Peer, receiver: Peer, names: set[str]) -> None:
+    assert events_between(sender, receiver).keys() == names
+
+
+def test_an_event_is_there_once_in_each_direction() -> None:
+    keys = [(event.sender, event.receiver, event.name) for event in SOCKET_EVENTS]
+    assert len(keys) == len(set(keys))
+
+
+def test_the_events_of_a_turn_are_the_same_on_both_ways() -> None:
+    assert EVENT_TYPES.keys() == TURN_EVENTS
+    for name, kind in EVENT_TYPES.items():
+        assert events_between(Peer.DRONE, Peer.WEB)[name].payload is kind
+        assert events_between(Peer.WEB, Peer.IDE)[name].payload is kind
+
+
+def test_requests_are_answered_and_pushes_are_not() -> None:
+    for event in SOCKET_EVENTS:
+        is_request = event.name not in EMITTED or (event.sender, event.name) == (Peer.DRONE, "droneStatus")
+        assert (event.reply is not None) == is_request, event
+
+
+def test_a_reply_says_ok() -> None:
+    for event in SOCKET_EVENTS:
+        if event.reply is not None:
+            assert event.reply.model_fields["ok"].default is True, event.reply
+
+
+def test_every_event_says_what_it_is_for_and_carries_a_model() -> None:
+    for event in SOCKET_EVENTS:
+        assert event.summary.endswith((".", "?", "..."))
+        assert issubclass(event.payload, WireModel)
+
+
+@pytest.mark.parametrize(
+    ("sender", "receiver", "name", "fields"),
+    [
+        (Peer.IDE, Peer.WEB, "selectSession", {"chatSessionId", "after"}),
+        (Peer.IDE, Peer.WEB, "requestSessionLock", {"chatSessionId", "droneId"}),
+        (Peer.IDE, Peer.WEB, "releaseSessionLock", {"chatSessionId"}),
+        (Peer.IDE, Peer.WEB, "requestWorkspaceMode", {"chatSessionId", "mode"}),
+        (Peer.IDE, Peer.WEB, "submitPrompt", {"chatSessionId", "content", "promptId"}),
+        (Peer.IDE, Peer.WEB, "cancelTurn", {"turnId"}),
+        (Peer.IDE, Peer.WEB, "steerTurn", {"turnId", "content", "steerId"}),
+        (Peer.WEB, Peer.DRONE, "processWorkOrder", {"workOrder"}),
+        (Peer.WEB, Peer.DRONE, "turnAck", {"turnId", "seq"}),
+        (Peer.DRONE, Peer.WEB, "requestWorkspaceMode", {"mode"}),
+        (Peer.DRONE, Peer.WEB, "requestCrashRecovery", {"workspaceId", "turnId", "chatSessionId", "lastSeq"}),
+        (Peer.WEB, Peer.IDE, "turnStatus", {"turn"}),
+    ],
+)
+def test_a_payload_has_the_fields_of_the_contract(sender: Peer, receiver: Peer, name: str, fields: set[str]) -> None:
+    payload = events_between(sender, receiver)[name].payload
+    assert {field.alias for field in payload.model_fields.values()} == fields
+
+
+def test_the_answer_to_a_crash_carries_at_least_what_the_contract_says() -> None:
+    payload = events_between(Peer.WEB, Peer.DRONE)["crashRecoveryResponse"].payload
+    fields = {field.alias for field in payload.model_fields.values()}
+    assert fields >= {"turnId", "action", "retryDelay", "epoch", "ackedSeq"}
+
+
+def test_the_addresses_are_those_of_the_contract() -> None:
+    assert (SOCKET_PATH, API_PREFIX) == ("/socket.io", "/api/v1")
