@@ -8,7 +8,15 @@ from collections.abc import Iterable
 
 from gadget_api.events import Steered, Step, ToolCall
 from gadget_api.ids import Id
-from gadget_api.messages import INTERRUPTED, Message, ModelMessage, ToolMessage, UserMessage, unanswered
+from gadget_api.messages import (
+    INTERRUPTED,
+    Message,
+    ModelMessage,
+    ToolCallRequest,
+    ToolMessage,
+    UserMessage,
+    unanswered,
+)
 from gadget_api.model import WireModel
 
 
@@ -33,18 +41,26 @@ def work_messages(events: Iterable[Step | ToolCall | Steered]) -> list[Message]:
     with `INTERRUPTED` as soon as anything else follows it. Calls at the very end may still be open (`unanswered`).
     """
     messages: list[Message] = []
+    open_calls: dict[str, ToolCallRequest] = {}
     for event in events:
         if isinstance(event, ToolCall):
             messages.append(ToolMessage(call_id=event.call_id, name=event.name, content=event.response))
+            open_calls.pop(event.call_id, None)
             continue
-        messages.extend(interrupted_results(messages))
+        messages.extend(map(_interrupted, open_calls.values()))
+        open_calls.clear()
         if isinstance(event, Step):
             messages.append(ModelMessage.of(event.message))
+            open_calls.update((call.call_id, call) for call in event.message.tool_calls)
         else:
             messages.append(UserMessage(content=event.content))
     return messages
 
 
-def interrupted_results(messages: list[Message]) -> list[ToolMessage]:
+def interrupted_results(messages: Iterable[Message]) -> list[ToolMessage]:
     """A result for each call in `messages` that has none."""
-    return [ToolMessage(call_id=call.call_id, name=call.name, content=INTERRUPTED) for call in unanswered(messages)]
+    return [_interrupted(call) for call in unanswered(messages)]
+
+
+def _interrupted(call: ToolCallRequest) -> ToolMessage:
+    return ToolMessage(call_id=call.call_id, name=call.name, content=INTERRUPTED)

@@ -33,7 +33,7 @@ def duration_label(duration_ms: int) -> str:
         return f"{duration_ms} ms"
     seconds = duration_ms // 1000
     if seconds < 60:
-        return f"{duration_ms / 1000:.1f}s"
+        return f"{duration_ms // 100 / 10:.1f}s"  # cut, not rounded: 59,999 ms are not 60.0s
     if seconds < 3600:
         return f"{seconds // 60}m {seconds % 60:02d}s"
     return f"{seconds // 3600}h {seconds % 3600 // 60:02d}m"
