@@ -5,13 +5,15 @@ from typing import Literal
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from gadget_api.providers import BaseUrl
+
 
 class DroneSettings(BaseSettings):
     """What whoever starts a drone may set. Each is the environment variable `GADGET_` + its name in capitals."""
 
     model_config = SettingsConfigDict(env_prefix="GADGET_", extra="ignore", frozen=True, hide_input_in_errors=True)
 
-    server_url: str = Field("http://127.0.0.1:4270", description="The web service.")
+    server_url: BaseUrl = Field("http://127.0.0.1:4270", description="The web service.")
     email: str | None = Field(None, description="The account to sign in with, where there is no token.")
     password: SecretStr | None = Field(None, description="Its password.")
     drone_token: SecretStr | None = Field(None, description="The drone's own credential.")

@@ -294,7 +294,7 @@ class Drone(Process):
         )
         workspace = directory / "workspace"
         workspace.mkdir(parents=True, exist_ok=True)
-        drone = cls([sys.executable, "-m", "gadget_drone"], env, directory / "drone.log", cwd=workspace)
+        drone = cls([sys.executable, "-P", "-m", "gadget_drone"], env, directory / "drone.log", cwd=workspace)
         drone.workspace, drone.user = workspace, user
         drone.start()
         await drone.until_available()

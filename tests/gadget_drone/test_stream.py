@@ -111,9 +111,7 @@ async def test_half_a_surrogate_pair_becomes_text(journal: Journal) -> None:
     wire = Wire()
     stream = stream_to(wire, journal)
     stream.delta("response", "a\ud800b")
-    stream.emit(
-        ToolCall, call_id="c", name="n", params={"k": ["\ud800"]}, response="x", is_error=False, duration_ms=1
-    )
+    stream.emit(ToolCall, call_id="c", name="n", params={"k": ["\ud800"]}, response="x", is_error=False, duration_ms=1)
     events = list(journal.unacked())
     assert events[0]["content"] == "a?b"
     assert events[1]["params"] == {"k": ["?"]}

@@ -1,0 +1,203 @@
+"""The loop, with a scripted model, real tools, a journal and no socket."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gadget_ai.errors import LLMError
+from gadget_ai.testing.client import ScriptedClient
+from gadget_ai.testing.script import Call, HttpError, Reply, RequestView, Script, Text, Think
+from gadget_api.errors import ErrorCode
+from gadget_api.events import BlobRef
+from gadget_api.messages import INTERRUPTED, ModelMessage, SystemMessage, ToolCallRequest, UserMessage
+from gadget_api.turns import TurnStats
+from gadget_drone.agent.control import Control, Stopping
+from gadget_drone.agent.conversation import Conversation
+from gadget_drone.agent.loop import Site, run_turn
+from gadget_drone.journal import Journal
+from gadget_drone.stream import EventStream
+from gadget_drone.tools.toolbox import Toolbox
+
+
+class Bench:
+    def __init__(self, directory: Path, script: Script) -> None:
+        self.place = directory / "project"
+        self.spool = directory / "spool"
+        self.place.mkdir()
+        self.spool.mkdir()
+        self.client = ScriptedClient(script)
+        self.journal = Journal.create(directory / "turn.ndjson", base_seq=0)
+        self.control = Control()
+        self.kept: list[Path] = []
+        self.conversation = Conversation(self.client, SystemMessage(content="You work."), [], set())
+        self.conversation.add(UserMessage(content="Go."))
+
+    async def run(self, *, started_before: frozenset[str] = frozenset()) -> list[dict[str, Any]]:
+        async def nowhere(_type: str, _payload: dict[str, Any]) -> None:
+            raise ConnectionError
+
+        events = EventStream(
+            turn_id="t",
+            chat_session_id="s",
+            epoch=1,
+            journal=self.journal,
+            send=nowhere,
+            stats=TurnStats(),
+            price=None,
+        )
+        site = Site(self.place, self.spool, self._keep)
+        await run_turn(
+            self.conversation, self.client, "scripted", Toolbox.standard(), events, self.control, site, started_before
+        )
+        return self.events
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return list(self.journal.unacked())
+
+    def _keep(self, path: Path) -> BlobRef:
+        self.kept.append(path)
+        return BlobRef(blob_id="b", size_bytes=path.stat().st_size)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Any]:
+    made: list[Bench] = []
+
+    def make(*replies: Reply) -> Bench:
+        made.append(Bench(tmp_path, Script(list(replies))))
+        return made[0]
+
+    yield make
+    for one in made:
+        one.journal.close()
+
+
+def types(events: list[dict[str, Any]]) -> list[str]:
+    return [event["type"] for event in events]
+
+
+async def test_an_answer_without_tool_calls_ends_the_turn(bench: Any) -> None:
+    events = await bench(Reply(Think("Hm."), Text("Hello."))).run()
+    assert types(events) == ["thinking", "response", "step"]
+    assert events[-1]["message"] == {"thinking": "Hm.", "content": "Hello.", "toolCalls": []}
+
+
+async def test_tools_run_in_order_and_each_result_is_recorded_before_the_next_call(bench: Any) -> None:
+    stage = bench(
+        Reply(Call("write", {"path": "a.txt", "content": "one"}), Call("read", {"path": "a.txt"})),
+        Reply(Text("Done.")),
+    )
+    events = await stage.run()
+    assert types(events) == ["step", "toolStarted", "toolCall", "toolStarted", "toolCall", "response", "step"]
+    assert "one" in events[4]["response"]
+    assert [event["index"] for event in events if event["type"] == "step"] == [1, 2]
+    second = stage.client.requests[1]
+    assert [message["role"] for message in second.messages] == ["system", "user", "assistant", "tool", "tool"]
+
+
+async def test_there_is_no_limit_on_rounds(tmp_path: Path) -> None:
+    def answer(request: RequestView) -> Reply:
+        rounds = sum(message["role"] == "tool" for message in request.messages)
+        return Reply(Text("Enough.")) if rounds == 300 else Reply(Call("list", {"path": "."}))
+
+    stage = Bench(tmp_path, Script(answer))
+    events = await stage.run()
+    assert sum(event["type"] == "toolCall" for event in events) == 300
+    stage.journal.close()
+
+
+async def test_a_call_that_had_started_before_a_crash_is_never_run_again_unless_it_only_reads(bench: Any) -> None:
+    stage = bench(Reply(Text("I see.")))
+    (stage.place / "a.txt").write_text("text")
+    stage.conversation.add(
+        ModelMessage(
+            content="",
+            tool_calls=(
+                ToolCallRequest(call_id="w", name="shell", params={"command": "echo again >> ran"}),
+                ToolCallRequest(call_id="r", name="read", params={"path": "a.txt"}),
+                ToolCallRequest(call_id="n", name="shell", params={"command": "echo first >> new"}),
+            ),
+        )
+    )
+    events = await stage.run(started_before=frozenset({"w", "r"}))
+    results = {event["callId"]: event for event in events if event["type"] == "toolCall"}
+    assert results["w"]["response"] == INTERRUPTED
+    assert results["w"]["isError"] is True
+    assert not (stage.place / "ran").exists()
+    assert "text" in results["r"]["response"]
+    assert (stage.place / "new").read_text() == "first\n"
+    assert [event["callId"] for event in events if event["type"] == "toolStarted"] == ["r", "n"]
+
+
+async def test_a_turn_whose_answer_is_recorded_already_asks_the_model_nothing(bench: Any) -> None:
+    stage = bench()
+    stage.conversation.add(ModelMessage(content="It was said before."))
+    assert await stage.run() == []
+    assert stage.client.requests == []
+
+
+async def test_steering_comes_after_the_results_and_before_the_next_model_call(bench: Any) -> None:
+    stage = bench(Reply(Call("list", {"path": "."})), Reply(Text("As you wish.")))
+    stage.control.steer("1", "Do it in French.")
+    stage.control.steer("1", "Do it in French.")
+    events = await stage.run()
+    assert types(events).count("steered") == 1
+    assert [m["content"] for m in stage.client.requests[0].messages if m["role"] == "user"] == [
+        "Go.",
+        "Do it in French.",
+    ]
+
+
+async def test_steering_that_came_during_the_last_answer_is_answered_too(tmp_path: Path) -> None:
+    def answer(request: RequestView) -> Reply:
+        if len(request.messages) == 2:
+            stage.control.steer("1", "And the tests?")
+            return Reply(Text("Done."))
+        return Reply(Text("They pass."))
+
+    stage = Bench(tmp_path, Script(answer))
+    events = await stage.run()
+    assert types(events) == ["response", "step", "steered", "response", "step"]
+    stage.journal.close()
+
+
+async def test_a_stop_leaves_the_turn_between_two_steps(bench: Any) -> None:
+    stage = bench(Reply(Call("list", {"path": "."})), Reply(Text("Never.")))
+    stage.control.is_stopping = True
+    with pytest.raises(Stopping):
+        await stage.run()
+    assert stage.events == []
+
+
+async def test_a_refusal_of_the_model_is_raised_as_it_is(bench: Any) -> None:
+    stage = bench(Reply(HttpError(401, {"error": {"message": "no"}})))
+    with pytest.raises(LLMError) as caught:
+        await stage.run()
+    assert caught.value.code is ErrorCode.MODEL_AUTH
+
+
+async def test_a_large_output_is_cut_in_the_event_and_kept_whole(bench: Any) -> None:
+    stage = bench(Reply(Call("shell", {"command": "seq 100000"})), Reply(Text("Many.")))
+    events = await stage.run()
+    result = next(event for event in events if event["type"] == "toolCall")
+    assert len(result["response"].encode()) <= 64_000
+    assert result["blob"] == {"blobId": "b", "sizeBytes": len("".join(f"{n}\n" for n in range(1, 100001)))}
+    assert stage.kept[0].read_text().endswith("100000\n")
+    live = "".join(event["content"] for event in events if event["type"] == "toolOutput")
+    assert live.startswith("1\n2\n3\n")
+
+
+async def test_cancelling_the_loop_ends_the_tool(bench: Any) -> None:
+    stage = bench(Reply(Call("shell", {"command": "echo started > mark; sleep 600"})))
+    task = asyncio.create_task(stage.run())
+    async with asyncio.timeout(20):
+        while not (stage.place / "mark").exists():  # noqa: ASYNC110  (the tool makes it)
+            await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert types(stage.events)[-1] == "toolStarted"
