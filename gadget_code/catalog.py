@@ -1,5 +1,6 @@
 """Which models a provider has: one small request per API. (The web service has no model SDK.)"""
 
+import asyncio
 import ipaddress
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,6 +12,7 @@ from gadget_api.providers import ApiType, ListedModel, ListedModels, Provider
 from gadget_code.outbound import check_address
 
 _TIMEOUT = httpx.Timeout(10.0, connect=5.0)
+_WHOLE_S = 20.0
 _MAX_BYTES = 4 * 1024 * 1024
 
 
@@ -22,7 +24,8 @@ async def list_models(provider: Provider, key: str | None, *, allow_private: boo
     path = "/models" if provider.api_type is ApiType.OPENAI else "/api/tags"
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        body = await _get(provider.base_url + path, addresses[0], headers)
+        async with asyncio.timeout(_WHOLE_S):
+            body = await _get(provider.base_url + path, addresses[0], headers)
     except httpx.HTTPStatusError as exc:
         status = exc.response.status_code
         if status in (401, 403):
@@ -30,7 +33,9 @@ async def list_models(provider: Provider, key: str | None, *, allow_private: boo
         raise Unavailable(
             ErrorCode.MODEL_BAD_RESPONSE, f"{provider.name} answered with status {status}; check its base URL."
         ) from exc
-    except httpx.HTTPError as exc:
+    except UnicodeEncodeError as exc:
+        raise InvalidInput(f"{provider.name}: the key has letters that no key has.", ErrorCode.MODEL_AUTH) from exc
+    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as exc:
         raise Unavailable(
             ErrorCode.MODEL_UNREACHABLE, f"{provider.name} does not answer; check that it runs and its base URL."
         ) from exc
@@ -70,7 +75,7 @@ async def _get(url: str, address: str, headers: dict[str, str]) -> Any:
                 raise httpx.DecodingError("the list of models is too long")
     try:
         return httpx.Response(200, content=bytes(body)).json()
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

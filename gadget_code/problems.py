@@ -11,6 +11,9 @@ from gadget_api.errors import ErrorCode, GadgetError, InvalidInput, NotAuthentic
 
 log = logging.getLogger(__name__)
 
+_MAX_PLACE = 100
+"""Characters of a field's name: one that nobody knows is the caller's own, of any length."""
+
 _BY_STATUS = {
     401: ErrorCode.NOT_AUTHENTICATED,
     403: ErrorCode.NOT_ALLOWED,
@@ -61,7 +64,8 @@ def handle_errors(app: FastAPI) -> None:
 
 
 def _place(location: tuple[int | str, ...]) -> str:
-    return ".".join(map(str, location[1:])) or str(location[0])
+    place = ".".join(map(str, location[1:])) or str(location[0])
+    return place[:_MAX_PLACE]
 
 
 def _reason(message: str) -> str:

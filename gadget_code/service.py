@@ -32,8 +32,8 @@ class Service:
     @classmethod
     def build(cls, settings: Settings, store: Store, background: Background, sockets: SocketServer) -> "Service":
         rooms = Rooms(sockets)
-        dispatcher = Dispatcher(store, rooms, background)
         recorder = Recorder(store, rooms, background, on_turn_over=lambda turn: dispatcher.kick(turn.user))
+        dispatcher = Dispatcher(store, rooms, recorder, background)
         return cls(
             settings=settings,
             store=store,
@@ -44,6 +44,6 @@ class Service:
             rooms=rooms,
             dispatcher=dispatcher,
             recorder=recorder,
-            replay=Replay(sockets, rooms, store, recorder),
+            replay=Replay(sockets, store, recorder),
             verbs=TurnVerbs(store, rooms, recorder, dispatcher),
         )

@@ -101,10 +101,13 @@ class TokenStore:
             document = await self.collection.find_one_and_delete({"_id": hash_of(token), "kind": TokenKind.SIGN_IN})
         return document["user"] if document is not None and _is_live(document) else None
 
-    async def bind_drone(self, token_hash: str, drone: str) -> None:
-        """Binds a drone token to the registration that used it first."""
+    async def bind_drone(self, token_hash: str, drone: str) -> bool:
+        """Binds a drone token to the registration that uses it first; False when that was another."""
         with store_errors():
-            await self.collection.update_one({"_id": token_hash}, {"$set": {"drone": drone}})
+            bound = await self.collection.update_one(
+                {"_id": token_hash, "drone": {"$in": [None, drone]}}, {"$set": {"drone": drone}}
+            )
+        return bound.matched_count == 1
 
     async def revoke(self, **query: Any) -> None:
         """Revokes every token that matches, such as `user=...` or `drone=...`; `keep` is the hash of one to spare."""

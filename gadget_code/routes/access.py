@@ -70,6 +70,10 @@ Limit = Annotated[int, Query(ge=1, le=MAX_PAGE)]
 DEFAULT_LIMIT = 50
 
 
+def client_address(request: Request) -> str:
+    return request.client.host if request.client else "unknown"
+
+
 def set_cookie(response: Response, service: Service, token: str) -> None:
     response.set_cookie(
         COOKIE,

@@ -5,7 +5,7 @@ from fastapi import APIRouter, Request, Response
 from gadget_api.errors import ErrorCode, NotAllowed, NotAuthenticated
 from gadget_api.users import LinkLogin, Login, Registration, SignedIn, User
 from gadget_code.auth.tokens import TokenKind
-from gadget_code.routes.access import COOKIE, IdeCaller, WithService, set_cookie
+from gadget_code.routes.access import COOKIE, IdeCaller, WithService, client_address, set_cookie
 
 router = APIRouter(prefix="/auth", tags=["auth"])
 
@@ -14,15 +14,14 @@ router = APIRouter(prefix="/auth", tags=["auth"])
 async def login(credentials: Login, request: Request, response: Response, service: WithService) -> SignedIn:
     """Signs in by password. After ten failures in 15 minutes an account has to wait."""
     email = credentials.email.strip().lower()
-    address = request.client.host if request.client else "unknown"
-    service.login_limits.check(email, address)
+    address = client_address(request)
+    service.login_limits.attempt(email, address)
     user = await service.store.users.by_email(email)
     hashed = await service.store.users.password_hash(user.id) if user is not None else None
     matches = await service.passwords.matches(credentials.password.get_secret_value(), hashed)
     if user is None or not matches:
-        service.login_limits.failed(email, address)
         raise NotAuthenticated("The e-mail address or the password is wrong.", ErrorCode.BAD_CREDENTIALS)
-    service.login_limits.succeeded(email)
+    service.login_limits.succeeded(email, address)
     return await _signed_in(service, user, response)
 
 

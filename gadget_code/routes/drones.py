@@ -24,6 +24,8 @@ from gadget_code.store.records import Page
 
 router = APIRouter(prefix="/drones", tags=["drones"])
 
+_NOT_YOURS = "This token belongs to another workspace; use a new one here."
+
 
 @router.post("/registrations", status_code=201)
 async def register_drone(new: NewRegistration, request: Request, caller: AnyCaller, service: WithService) -> Registered:
@@ -41,7 +43,7 @@ async def register_drone(new: NewRegistration, request: Request, caller: AnyCall
     drones = service.store.drones
     drone = await drones.find({"user": caller.user, "workspaceId": new.workspace_id})
     if caller.kind is TokenKind.DRONE and caller.drone is not None and (drone is None or drone.id != caller.drone):
-        raise NotAllowed("This token belongs to another workspace; use a new one here.", ErrorCode.WORKSPACE_MISMATCH)
+        raise NotAllowed(_NOT_YOURS, ErrorCode.WORKSPACE_MISMATCH)
     place = {"hostname": new.hostname, "workspaceDir": new.workspace_dir}
     if drone is None:
         drone = await drones.insert(
@@ -69,9 +71,10 @@ async def register_drone(new: NewRegistration, request: Request, caller: AnyCall
         changes: dict[str, Any] = {**place, **({"name": new.name} if new.name else {})}
         drone = await drones.update({"_id": drone.id}, changes) or drone
     if caller.kind is TokenKind.DRONE:
+        if not await service.store.tokens.bind_drone(caller.token_hash, drone.id):
+            raise NotAllowed(_NOT_YOURS, ErrorCode.WORKSPACE_MISMATCH)
         # A workspace has one credential: the one it uses now.
         await service.store.tokens.revoke(drone=drone.id, keep=caller.token_hash)
-        await service.store.tokens.bind_drone(caller.token_hash, drone.id)
         token = presented_token(request)
         assert token is not None
     else:

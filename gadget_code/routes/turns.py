@@ -17,6 +17,7 @@ from gadget_code.routes.access import DEFAULT_LIMIT, DroneCaller, IdeCaller, Lim
 router = APIRouter(prefix="/turns", tags=["turns"])
 
 _MAX_EVENTS = 1000
+_MAX_SEQ = 9_999_999_999  # the ten digits of an event's key
 
 
 class EventPage(WireModel):
@@ -38,7 +39,7 @@ async def get_steps(
     caller: IdeCaller,
     service: WithService,
     limit: Limit = DEFAULT_LIMIT,
-    cursor: Annotated[int, Query(ge=0)] = 0,
+    cursor: Annotated[int, Query(ge=0, le=_MAX_SEQ)] = 0,
 ) -> Response:
     """The whole content of the turn without its deltas: its `step`, `toolCall` and `steered` events, oldest first."""
     turn = await service.store.turns.owned(caller.user, turn_id)
@@ -57,7 +58,7 @@ async def get_events(
     turn_id: str,
     caller: IdeCaller,
     service: WithService,
-    afterSeq: Annotated[int, Query(ge=0)] = 0,
+    afterSeq: Annotated[int, Query(ge=0, le=_MAX_SEQ)] = 0,
     limit: Annotated[int, Query(ge=1, le=_MAX_EVENTS)] = _MAX_EVENTS,
 ) -> Response:
     """The turn's events after `afterSeq`, in order."""

@@ -1,10 +1,10 @@
 """The account one is signed in to."""
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
 from gadget_api.errors import ErrorCode, NotAuthenticated
 from gadget_api.users import NewPassword, User, UserChanges
-from gadget_code.routes.access import CurrentUser, IdeCaller, WithService
+from gadget_code.routes.access import CurrentUser, IdeCaller, WithService, client_address
 
 router = APIRouter(prefix="/users/me", tags=["users"])
 
@@ -20,14 +20,16 @@ async def change_me(changes: UserChanges, user: CurrentUser, service: WithServic
 
 
 @router.post("/password", status_code=204)
-async def change_password(new: NewPassword, user: CurrentUser, identity: IdeCaller, service: WithService) -> None:
+async def change_password(
+    new: NewPassword, request: Request, user: CurrentUser, identity: IdeCaller, service: WithService
+) -> None:
     """Sets a new password and ends every other session of the account, its drones' included."""
-    service.login_limits.check(user.email, "")
+    service.login_limits.attempt(user.email, client_address(request))
     hashed = await service.store.users.password_hash(user.id)
     # An account made by a sign-in link has no password yet: whoever holds its session may set the first.
     if hashed is not None and not await service.passwords.matches(new.current_password.get_secret_value(), hashed):
-        service.login_limits.failed(user.email, "")
         raise NotAuthenticated("The current password is wrong.", ErrorCode.BAD_CREDENTIALS)
+    service.login_limits.succeeded(user.email, client_address(request))
     await service.store.users.set_password_hash(
         user.id, await service.passwords.hash(new.new_password.get_secret_value())
     )

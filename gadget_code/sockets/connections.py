@@ -69,20 +69,23 @@ class Connections:
         """The `connect` handler. Raises the refusal that the client is told."""
         try:
             identity = await self._identify(environ, auth if isinstance(auth, dict) else {})
+            if identity.drone is not None:
+                await self._drone_is_here(identity.drone, sid)
         except GadgetError as exc:
             raise Refused(exc.message, exc.info.to_wire()) from exc
-        connection = Connection(sid, identity)
-        self._by_sid[sid] = connection
-        sockets = self._service.sockets
-        if identity.drone is None:
-            await sockets.enter_room(sid, user_room(identity.user))
-            return
-        for other in [c for c in self._by_sid.values() if c.identity.drone == identity.drone and c.sid != sid]:
-            await self.close(other.sid)  # the drone came back before its old connection was found dead
-        await sockets.enter_room(sid, drone_room(identity.drone))
-        drone = await self._service.store.drones.connected(identity.drone, sid)
-        if drone is not None:
-            await self._service.rooms.tell_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
+        # Nothing is awaited from here to the client's welcome: nobody is told anything before it.
+        self._by_sid[sid] = Connection(sid, identity)
+        room = user_room(identity.user) if identity.drone is None else drone_room(identity.drone)
+        await self._service.sockets.enter_room(sid, room)
+
+    async def _drone_is_here(self, drone_id: str, sid: str) -> None:
+        for other in [c for c in self._by_sid.values() if c.identity.drone == drone_id]:
+            # The drone came back before its old connection was found dead.
+            await self._service.sockets.hang_up(other.sid)
+        drone = await self._service.store.drones.connected(drone_id, sid)
+        if drone is None:
+            raise NotAuthenticated("This drone was removed; register it again.")
+        await self._service.rooms.tell_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
 
     async def leave(self, sid: str, reason: str) -> None:
         """The `disconnect` handler."""
@@ -113,11 +116,6 @@ class Connections:
         if turn is not None:
             await self._service.rooms.tell_user(turn.user, "turnStatus", TurnStatus(turn=turn))
 
-    async def close(self, sid: str) -> None:
-        eio_sid = self._service.sockets.manager.eio_sid_from_sid(sid, "/")
-        if eio_sid is not None:
-            await self._service.sockets.cut(eio_sid)
-
     async def watch(self) -> None:
         """Closes sockets whose token ended and those that never signed in, and says which drones are here."""
         round_ = 0
@@ -125,6 +123,7 @@ class Connections:
             await asyncio.sleep(_WATCH_S)
             round_ += 1
             try:
+                await self._forget_closed()
                 await self._close_strangers()
                 await self._close_revoked()
                 if round_ % _PRESENCE_EVERY == 0:
@@ -134,6 +133,11 @@ class Connections:
                     await self._service.store.tokens.touch(ide_tokens)
             except GadgetError as exc:
                 log.warning("sockets are not checked now: %s", exc.message)
+
+    async def _forget_closed(self) -> None:
+        """A socket that was cut while it signed in has nobody else to say that it left."""
+        for sid in [sid for sid in self._by_sid if not self._service.sockets.is_open(sid)]:
+            await self.leave(sid, "closed while it signed in")
 
     async def _close_strangers(self) -> None:
         manager = self._service.sockets.manager
@@ -152,7 +156,7 @@ class Connections:
         for connection in list(self._by_sid.values()):
             if connection.identity.token_hash not in live:
                 log.info("a socket was closed: its token was revoked or has expired")
-                await self.close(connection.sid)
+                await self._service.sockets.hang_up(connection.sid)
 
     async def _identify(self, environ: dict[str, Any], auth: dict[str, Any]) -> Identity:
         theirs = auth.get("protocolVersion", PROTOCOL_VERSION)

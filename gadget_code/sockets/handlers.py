@@ -83,7 +83,7 @@ def _validated(event: SocketEvent, payload: Any) -> WireModel:
         return event.payload.model_validate(payload)
     except ValidationError as exc:
         problems = "; ".join(
-            f"{'.'.join(map(str, error['loc'])) or 'payload'}: {error['msg']}" for error in exc.errors()[:5]
+            f"{'.'.join(map(str, error['loc']))[:100] or 'payload'}: {error['msg']}" for error in exc.errors()[:5]
         )
         raise InvalidInput(f"{event.name} is not right: {problems}.") from exc
 
@@ -125,13 +125,14 @@ class _IdeHandlers:
         for room in server.rooms(connection.sid):
             if room.startswith("session:"):
                 await server.leave_room(connection.sid, room)
-        # It starts after this handler has answered: handlers of one socket run one after the other.
+        answer = c.SessionSelected(
+            session=session, turns=tuple(latest), lock=session.lock, workspace_mode=await self._mode_of(session)
+        )
+        # It starts when this handler has answered: nothing is awaited before.
         connection.replay = self._service.background.start(
             self._service.replay.watch(connection.sid, session.id, position), f"replay of session {session.id}"
         )
-        return c.SessionSelected(
-            session=session, turns=tuple(latest), lock=session.lock, workspace_mode=await self._mode_of(session)
-        )
+        return answer
 
     async def submit_prompt(self, connection: Connection, ask: c.SubmitPrompt) -> c.PromptSubmitted:
         turn = await self._service.verbs.submit(

@@ -38,10 +38,6 @@ class Rooms:
         """A turn's event, to everyone who watches the session."""
         await self._server.emit(event, payload, room=session_room(session))
 
-    async def send(self, sid: str, event: str, payload: dict[str, Any]) -> None:
-        """To one socket of this process."""
-        await self._server.emit(event, payload, to=sid)
-
     async def tell_drone(self, drone: str, event: str, message: WireModel) -> None:
         await self._server.emit(event, message.to_wire(), room=drone_room(drone))
 

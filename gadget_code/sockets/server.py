@@ -1,8 +1,9 @@
 """The Socket.IO server with our bounds: what a client may send, and how much may wait unsent for it.
 
-Three gaps of python-socketio 5.18 are closed here (measured; each can go when the library does it itself): a client
-can call the handlers of `connect` and `disconnect` by name, binary attachments are taken, and nothing limits what is
-queued for a slow reader.
+Gaps of python-socketio 5.18 and engineio 4.15 are closed here (measured; each can go when the library does it itself):
+a client can call the handlers of `connect` and `disconnect` by name, binary attachments are taken, a second CONNECT
+makes a second identity that never leaves, a frame that is no packet leaves its writer behind, and nothing limits what
+is queued for a slow reader.
 """
 
 import asyncio
@@ -13,8 +14,10 @@ import engineio
 import orjson
 import socketio
 from engineio.exceptions import SocketIsClosedError
+from engineio.packet import MESSAGE
 from engineio.packet import Packet as EngineFrame
-from socketio.packet import BINARY_ACK, BINARY_EVENT, EVENT, Packet
+from socketio.packet import ACK, CONNECT, DISCONNECT, EVENT, Packet
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gadget_api.events import MAX_EVENT_BYTES
 from gadget_api.protocol import SOCKET_PATH
@@ -22,9 +25,13 @@ from gadget_api.protocol import SOCKET_PATH
 log = logging.getLogger(__name__)
 
 MAX_UNSENT_BYTES = 4 * 1024 * 1024
+_REPLAY_AHEAD_BYTES = 128 * 1024
+"""What a replay queues ahead: little, so that a ping is never long in the queue of a slow link."""
 PING_INTERVAL_S = 5
 PING_TIMEOUT_S = 10
 _RESERVED = frozenset({"connect", "disconnect", "connect_error"})
+_FROM_CLIENT = ("1", "3", "4")
+"""Engine.IO packet types a client sends over WebSocket: close, pong, message."""
 
 
 class _Json:
@@ -50,8 +57,11 @@ class _Frame(Packet):  # type: ignore[misc]  # the library has no types
         except (ValueError, TypeError, IndexError, RecursionError) as exc:
             log.info("a malformed packet closed its connection: %s", type(exc).__name__)
             raise SocketIsClosedError from exc
-        if self.packet_type in (BINARY_EVENT, BINARY_ACK) or attachments:
-            log.info("a binary packet closed its connection")
+        if self.packet_type not in (CONNECT, DISCONNECT, EVENT, ACK) or attachments:
+            log.info("a packet that no client may send closed its connection")
+            raise SocketIsClosedError
+        if self.packet_type == ACK and not (isinstance(self.data, list) and isinstance(self.id, int)):
+            log.info("an acknowledgement of nothing closed its connection")
             raise SocketIsClosedError
         if self.packet_type == EVENT:
             if not (isinstance(self.data, list) and self.data and isinstance(self.data[0], str)):
@@ -106,8 +116,20 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
             engineio_logger=logging.getLogger("gadget_code.engineio"),
         )
 
-    def asgi(self, app: Any) -> Any:
-        return engineio.ASGIApp(self, app, engineio_path=SOCKET_PATH.strip("/"))
+    def asgi(self, app: ASGIApp) -> ASGIApp:
+        served: ASGIApp = engineio.ASGIApp(self, app, engineio_path=SOCKET_PATH.strip("/"))
+
+        async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+            async def packets() -> Message:
+                message = await receive()
+                if message["type"] == "websocket.receive" and not (message.get("text") or "").startswith(_FROM_CLIENT):
+                    log.info("a frame that is no packet closed its connection")
+                    return {"type": "websocket.disconnect", "code": 1008}
+                return message
+
+            await served(scope, packets if scope["type"] == "websocket" else receive, send)
+
+        return checked
 
     async def _handle_eio_connect(self, eio_sid: str, environ: dict[str, Any]) -> None:
         socket = self.eio.sockets[eio_sid]
@@ -115,6 +137,24 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
         while not waiting.empty():  # the handshake's own packet
             socket.queue.put_nowait(waiting.get_nowait())
         await super()._handle_eio_connect(eio_sid, environ)
+
+    async def _handle_connect(self, eio_sid: str, namespace: str | None, data: Any) -> None:
+        if self.manager.sid_from_eio_sid(eio_sid, namespace or "/") is not None:
+            log.info("a second sign-in on one socket closed it")
+            raise SocketIsClosedError
+        await super()._handle_connect(eio_sid, namespace, data)
+
+    def is_open(self, sid: str) -> bool:
+        """Whether the connection of `sid` is one of this process that is not closed."""
+        socket = self.eio.sockets.get(self.manager.eio_sid_from_sid(sid, "/"))
+        return socket is not None and not socket.closed
+
+    def put(self, sid: str, event: str, payload: dict[str, Any]) -> None:
+        """Queues an event for one socket of this process, at once: nothing else can come between two of these."""
+        socket = self.eio.sockets.get(self.manager.eio_sid_from_sid(sid, "/"))
+        if socket is not None and not socket.closed:
+            encoded = self.packet_class(EVENT, namespace="/", data=[event, payload]).encode()
+            socket.queue.put_nowait(EngineFrame(MESSAGE, encoded))
 
     async def _send_eio_packet(self, eio_sid: str, eio_pkt: EngineFrame) -> None:
         socket = self.eio.sockets.get(eio_sid)
@@ -135,8 +175,14 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
         await socket.close(wait=False)
         socket.queue.put_nowait(None)
 
-    async def drained(self, sid: str, below_bytes: int = MAX_UNSENT_BYTES // 4) -> bool:
-        """Waits until less than `below_bytes` wait unsent for `sid`; False when it is gone."""
+    async def hang_up(self, sid: str) -> None:
+        """`cut` for the connection of an admitted socket of this process."""
+        eio_sid = self.manager.eio_sid_from_sid(sid, "/")
+        if eio_sid is not None:
+            await self.cut(eio_sid)
+
+    async def drained(self, sid: str, below_bytes: int = _REPLAY_AHEAD_BYTES) -> bool:
+        """Waits until less than `below_bytes` wait unsent for `sid`; False when it is gone, or cut for not reading."""
         while True:
             socket = self.eio.sockets.get(self.manager.eio_sid_from_sid(sid, "/"))
             if socket is None or socket.closed:
@@ -147,4 +193,5 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
             try:
                 await asyncio.wait_for(socket.queue.sent.wait(), PING_INTERVAL_S + PING_TIMEOUT_S)
             except TimeoutError:
+                await self.cut(socket.sid)
                 return False

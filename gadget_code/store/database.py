@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pymongo import AsyncMongoClient, IndexModel, ReadPreference, WriteConcern
+from pymongo import AsyncMongoClient, IndexModel, ReadPreference, ReturnDocument, WriteConcern
+from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import ConfigurationError, PyMongoError
 from pymongo.read_concern import ReadConcern
@@ -16,16 +17,17 @@ from pymongo.read_concern import ReadConcern
 from gadget_api.errors import ErrorCode, GadgetError, Unavailable
 from gadget_api.projects import Project
 from gadget_api.sessions import ChatSession
+from gadget_api.turns import ChatTurn, ChatTurnStatus
 from gadget_code.auth import tokens
 from gadget_code.auth.tokens import TokenStore
 from gadget_code.settings import Settings
 from gadget_code.store import blobs, drones, events, turns, users
 from gadget_code.store.blobs import BlobStore
 from gadget_code.store.drones import DroneStore
-from gadget_code.store.events import EventStore
+from gadget_code.store.events import EventStore, StoredEvent
 from gadget_code.store.mongod import private_mongod, running_mongod
 from gadget_code.store.providers import ProviderStore
-from gadget_code.store.records import Document, Records
+from gadget_code.store.records import Document, Records, store_errors
 from gadget_code.store.turns import TurnStore
 from gadget_code.store.users import UserStore
 from gadget_code.vault import Vault
@@ -33,6 +35,7 @@ from gadget_code.vault import Vault
 log = logging.getLogger(__name__)
 
 _SERVER_SELECTION_MS = 5000  # a request waits this long for a database that is away, then answers 503
+_MAJORITY = WriteConcern("majority", wtimeout=10_000)
 
 INDEXES: Mapping[str, Sequence[IndexModel]] = {
     "users": users.INDEXES,
@@ -80,6 +83,24 @@ class Store:
     async def make_indexes(self) -> None:
         for name, indexes in INDEXES.items():
             await self.database[name].create_indexes(list(indexes))
+
+    async def end_turn(self, ended: ChatTurn, was: ChatTurnStatus, last: StoredEvent) -> ChatTurn | None:
+        """Writes the end of a turn and its last event, both or neither; None when the turn is not as it `was`."""
+        query = {"_id": ended.id, "epoch": ended.epoch, "status": was}
+        changes = ended.model_dump(include={"status", "status_reason", "error", "stats", "last_seq"})
+
+        async def write(session: AsyncClientSession) -> Document | None:
+            document = await self.turns.collection.find_one_and_update(
+                query, {"$set": changes}, return_document=ReturnDocument.AFTER, session=session
+            )
+            if document is not None:
+                await self.events.collection.insert_one(events.document_of(ended.id, last), session=session)
+            return document
+
+        with store_errors():
+            async with self.database.client.start_session() as session:
+                document = await session.with_transaction(write, write_concern=_MAJORITY)
+        return None if document is None else self.turns.read(document)
 
     async def ping(self) -> None:
         """Raises Unavailable when the database does not take writes."""
@@ -145,7 +166,7 @@ async def _connected(settings: Settings, url: str) -> AsyncIterator[Store]:
     async with client:
         database = client.get_database(
             settings.database,
-            write_concern=WriteConcern("majority", wtimeout=10_000),
+            write_concern=_MAJORITY,
             read_concern=ReadConcern("majority"),
             read_preference=ReadPreference.PRIMARY,
         )

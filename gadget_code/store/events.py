@@ -44,6 +44,17 @@ def _key(turn: str, seq: int) -> str:
     return f"{turn}:{seq:010d}"
 
 
+def document_of(turn: str, event: StoredEvent) -> Document:
+    return {
+        "_id": _key(turn, event.seq),
+        "turn": turn,
+        "seq": event.seq,
+        "type": event.type,
+        "body": event.body,
+        "schemaVersion": SCHEMA_VERSION,
+    }
+
+
 def _later_than(turn: str, seq: int) -> Document:
     # ";" sorts just above ":", and so above all keys of the turn.
     return {"_id": {"$gt": _key(turn, seq), "$lt": f"{turn};"}}
@@ -55,20 +66,9 @@ class EventStore:
 
     async def append(self, turn: str, events: Sequence[StoredEvent]) -> None:
         """Stores a group; what is stored already stays as it is. Returns after a majority has it."""
-        documents = [
-            {
-                "_id": _key(turn, event.seq),
-                "turn": turn,
-                "seq": event.seq,
-                "type": event.type,
-                "body": event.body,
-                "schemaVersion": SCHEMA_VERSION,
-            }
-            for event in events
-        ]
         with store_errors():
             try:
-                await self.collection.insert_many(documents, ordered=False)
+                await self.collection.insert_many([document_of(turn, event) for event in events], ordered=False)
             except BulkWriteError as exc:
                 if any(error["code"] != _DUPLICATE_KEY for error in exc.details["writeErrors"]):
                     raise

@@ -6,6 +6,7 @@ transactions hold), started and waited for, started again when it dies, stopped 
 
 import asyncio
 import ctypes
+import functools
 import hashlib
 import importlib.util
 import logging
@@ -180,7 +181,7 @@ class _Mongod:
             stderr=asyncio.subprocess.DEVNULL,
             # Out of our terminal's group: Ctrl+C is for us, and we stop it when its last client is done.
             start_new_session=True,
-            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+            preexec_fn=functools.partial(_die_with_parent, os.getpid()) if sys.platform == "linux" else None,
         )
 
     def _last_words(self) -> str:
@@ -195,11 +196,11 @@ class _Mongod:
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
-def _die_with_parent() -> None:
+def _die_with_parent(parent: int) -> None:
     """In the child: have the kernel end it (cleanly, by SIGTERM) when this service is killed."""
     assert _libc is not None
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() == 1:
+    if os.getppid() != parent:
         os._exit(1)
 
 

@@ -40,7 +40,7 @@ class ProviderStore(Records[Provider]):
     async def edit(self, user: str, provider_id: str, changes: ProviderChanges) -> Provider:
         """Applies the fields that were given. A new base URL without a key drops the stored one."""
         before = await self.owned(user, provider_id)
-        given = changes.model_dump(exclude_unset=True, exclude={"api_key"})
+        given = self.given(changes)
         key_given = "api_key" in changes.model_fields_set
         moved = changes.base_url is not None and changes.base_url != before.base_url
         if key_given or moved:

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar, get_args
 
+from bson.errors import BSONError
 from pymongo import ReturnDocument
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
-from gadget_api.errors import Conflict, ErrorCode, GadgetError, NotFound, Unavailable
+from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput, NotFound, Unavailable
 from gadget_api.model import WireModel
 
 Document = dict[str, Any]
@@ -30,6 +31,8 @@ def store_errors() -> Iterator[None]:
         yield
     except DuplicateKeyError as exc:
         raise Conflict(ErrorCode.ALREADY_EXISTS, "There is already one with that name.") from exc
+    except (OverflowError, BSONError) as exc:
+        raise InvalidInput("A number or a text in this is too large to be stored.") from exc
     except PyMongoError as exc:
         raise Unavailable(
             ErrorCode.STORE_UNAVAILABLE, "The database does not answer now; try again in a moment."
@@ -125,20 +128,20 @@ class Records(Generic[ModelT]):
         return None if document is None else self.read(document)
 
     async def change(self, query: Mapping[str, Any], changes: WireModel) -> ModelT:
-        """Sets the fields that were given in `changes` on the one match. Raises NotFound, Conflict.
-
-        A null counts for a field that may be null, and leaves another as it is.
-        """
-        nullable = {name for name, field in self.model.model_fields.items() if type(None) in get_args(field.annotation)}
-        given = changes.model_dump(
-            include={
-                name for name in changes.model_fields_set if name in nullable or getattr(changes, name) is not None
-            }
-        )
+        """Sets the fields that were given in `changes` on the one match. Raises NotFound, Conflict."""
+        given = self.given(changes)
         record = await self.update(query, given) if given else await self.find(query)
         if record is None:
             raise NotFound(self.noun)
         return record
+
+    def given(self, changes: WireModel) -> Document:
+        """What `changes` says of this model's fields. A null counts for a field that may be null, and leaves another
+        as it is."""
+        fields = self.model.model_fields
+        nullable = {name for name, field in fields.items() if type(None) in get_args(field.annotation)}
+        said = {name for name in changes.model_fields_set if name in nullable or getattr(changes, name) is not None}
+        return changes.model_dump(include=said & fields.keys())
 
     async def delete(self, user: str, record_id: str) -> None:
         """Raises NotFound when the user has no such record."""

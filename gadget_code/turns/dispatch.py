@@ -13,8 +13,8 @@ from gadget_api.workspace import WorkspaceMode
 from gadget_code.background import Background
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.store.database import Store
-from gadget_code.turns.ending import end_turn
 from gadget_code.turns.orders import work_order
+from gadget_code.turns.recorder import Recorder
 
 log = logging.getLogger(__name__)
 
@@ -24,9 +24,10 @@ _OFFER_S = 10.0
 
 
 class Dispatcher:
-    def __init__(self, store: Store, rooms: Rooms, background: Background) -> None:
+    def __init__(self, store: Store, rooms: Rooms, recorder: Recorder, background: Background) -> None:
         self._store = store
         self._rooms = rooms
+        self._recorder = recorder
         self._background = background
         self._again: set[str] = set()
         """Users to look at once more when the pass that runs for them ends."""
@@ -87,7 +88,10 @@ class Dispatcher:
         except GadgetError as exc:
             if exc.retryable:
                 raise
-            await end_turn(self._store, self._rooms, turn, ChatTurnStatus.ERROR, exc.message, exc.info)
+            # As it is now: an offer that failed raised its epoch.
+            now = await self._store.turns.owned(turn.user, turn.id)
+            if now.status is ChatTurnStatus.QUEUED:
+                await self._recorder.end(now, ChatTurnStatus.ERROR, exc.message, exc.info)
             return
         if reason != turn.status_reason:
             waiting = await self._store.turns.update(

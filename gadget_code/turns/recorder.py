@@ -15,8 +15,8 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from gadget_api.commands import Cursor, TurnAck, TurnResend, TurnRevoked, TurnStatus
-from gadget_api.errors import ErrorCode, InvalidInput, Unavailable
+from gadget_api.commands import TurnAck, TurnResend, TurnRevoked, TurnStatus
+from gadget_api.errors import Conflict, ErrorCode, ErrorInfo, InvalidInput, Unavailable
 from gadget_api.events import EVENT_TYPES, TurnEvent, WorkOrderComplete
 from gadget_api.providers import ModelPrice
 from gadget_api.turns import ChatTurn, ChatTurnStatus
@@ -24,14 +24,27 @@ from gadget_code.background import Background
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.store.database import Store
 from gadget_code.store.events import StoredEvent
+from gadget_code.turns.ending import last_event
 from gadget_code.turns.projection import PROJECTED, after_event
 
 log = logging.getLogger(__name__)
 
 _GROUP_EVENTS = 500
 _GROUP_BYTES = 4 * 1024 * 1024  # far under the 48 MB a MongoDB message may have
+_UNSTORED_BYTES = 16 * 1024 * 1024
+"""A drone of ours sends 2 MB ahead of what is acknowledged; one that sends this much has to wait."""
 _RETRY_S = (0.1, 0.25, 0.5, 1.0, 2.0)
 _STOP_S = 5.0
+
+
+@dataclass(frozen=True)
+class Live:
+    """How far a running turn was relayed by this process."""
+
+    turn_id: str
+    stored_seq: int
+    unstored: Sequence[StoredEvent]
+    """What was relayed after `stored_seq`."""
 
 
 @dataclass
@@ -46,6 +59,7 @@ class _Stream:
     unstored: deque[tuple[StoredEvent, TurnEvent]] = field(default_factory=deque)
     writer: asyncio.Task[None] | None = None
     asked_resend_after: int = -1
+    unstored_bytes: int = 0
     closed: bool = False
 
 
@@ -58,7 +72,11 @@ class Recorder:
         self._background = background
         self._on_turn_over = on_turn_over
         self._streams: dict[str, _Stream] = {}
+        self._changing = asyncio.Lock()
+        """A turn is not opened while one is ended: its epoch is read before, or after."""
         self.events_total = 0
+        self.streams_ended = 0
+        """Counts the streams this process let go of: while it stays, no event was relayed that `live` does not know."""
 
     async def record(self, drone: str, name: str, payload: dict[str, Any]) -> None:
         """Takes one event as the drone's socket brought it. Raises InvalidInput when it is not one."""
@@ -68,8 +86,14 @@ class Recorder:
             raise InvalidInput(f"This is no {name} event: {exc.errors()[0]['msg']}.") from exc
         stream = self._streams.get(event.turn_id)
         if stream is None or stream.turn.epoch < event.epoch:
-            stream = await self._open(drone, event)
+            async with self._changing:
+                stream = await self._open(drone, event)
             if stream is None:
+                return
+        if stream.unstored_bytes > _UNSTORED_BYTES and stream.writer is not None:
+            # Nothing more is read from this drone meanwhile.
+            await asyncio.wait([stream.writer])
+            if self._streams.get(event.turn_id) is not stream:
                 return
         if stream.turn.drone != drone:
             await self._revoke(drone, event.turn_id, ErrorCode.NOT_FOUND, "This turn is not this drone's.")
@@ -86,24 +110,54 @@ class Recorder:
             self._take(stream, event, payload)
             await self._rooms.relay(event.chat_session_id, name, payload)
 
-    def relayed(self, session: str) -> tuple[Cursor, Sequence[StoredEvent]] | None:
-        """How far the session's running turn was relayed by this process, and what of that is not stored yet."""
-        for stream in self._streams.values():
-            if stream.turn.session == session:
-                unstored = [stored for stored, _ in stream.unstored]
-                return Cursor(turn_id=stream.turn.id, seq=stream.last_seq), unstored
-        return None
+    def live(self, session: str) -> Live | None:
+        """The session's running turn, when its events come through this process."""
+        stream = next((s for s in self._streams.values() if s.turn.session == session), None)
+        if stream is None:
+            return None
+        return Live(stream.turn.id, stream.stored_seq, [stored for stored, _ in stream.unstored])
 
     async def forget(self, turn: str) -> None:
-        """Stores what is still unstored and lets go of the turn: its epoch is about to change, or its drone is gone."""
+        """Stores what is still unstored and lets go of the turn: its epoch has changed, or its drone is gone."""
         stream = self._streams.get(turn)
         if stream is not None:
             await self._settle(stream)
-            self._streams.pop(turn, None)
+            self._let_go(stream)
 
     async def forget_drone(self, drone: str) -> None:
         for stream in [s for s in self._streams.values() if s.turn.drone == drone]:
             await self.forget(stream.turn.id)
+
+    async def end(
+        self, turn: ChatTurn, status: ChatTurnStatus, message: str, error: ErrorInfo | None = None
+    ) -> ChatTurn | None:
+        """Ends `turn` as it was read, when no drone can end it: it waits, its drone is away, or it cannot start.
+        None when it changed meanwhile (then nothing is done)."""
+        async with self._changing:
+            return await self._end(turn, status, message, error)
+
+    async def _end(
+        self, turn: ChatTurn, status: ChatTurnStatus, message: str, error: ErrorInfo | None
+    ) -> ChatTurn | None:
+        # First its epoch: from here on no drone's event is taken, so the last event is ours to number.
+        claimed = await self._store.turns.update(
+            {"_id": turn.id, "epoch": turn.epoch, "status": turn.status}, {}, inc={"epoch": 1}
+        )
+        if claimed is None:
+            return None
+        await self.forget(turn.id)
+        event = last_event(claimed, await self._store.events.last_seq(turn.id) + 1, status, message, error)
+        payload = event.to_wire()
+        stored = StoredEvent(event.seq, event.type, orjson.dumps(payload).decode())
+        try:
+            ended = await self._store.end_turn(after_event(claimed, event, None), claimed.status, stored)
+        except Conflict:  # another web process stored an event of the turn meanwhile
+            return None
+        if ended is not None:
+            self.streams_ended += 1
+            await self._rooms.relay(ended.session, event.type, payload)
+            await self._rooms.tell_user(ended.user, "turnStatus", TurnStatus(turn=ended))
+        return ended
 
     async def stop(self) -> None:
         """Stores what is unstored, for as long as a stop may take."""
@@ -111,18 +165,28 @@ class Recorder:
 
     async def _settle(self, stream: _Stream) -> None:
         if stream.writer is not None:
-            # Whatever is not stored in time the drone still has, and sends again.
+            # Whatever is not stored in time the drone still has, and sends again. The writer must not outlive this:
+            # what it stored late would take the place of the next epoch's events.
             await asyncio.wait([stream.writer], timeout=_STOP_S)
+            stream.writer.cancel()
+
+    def _let_go(self, stream: _Stream) -> None:
+        if self._streams.get(stream.turn.id) is stream:
+            del self._streams[stream.turn.id]
+            self.streams_ended += 1
 
     def _take(self, stream: _Stream, event: TurnEvent, payload: dict[str, Any]) -> None:
         self.events_total += 1
         stream.last_seq = event.seq
-        stream.unstored.append((StoredEvent(event.seq, payload["type"], orjson.dumps(payload).decode()), event))
+        stored = StoredEvent(event.seq, event.type, orjson.dumps(payload).decode())
+        stream.unstored.append((stored, event))
+        stream.unstored_bytes += len(stored.body)
         if stream.writer is None:
             stream.writer = self._background.start(self._write(stream), f"writer of turn {event.turn_id}")
 
     async def _open(self, drone: str, event: TurnEvent) -> _Stream | None:
         """The stream of a turn this drone works on, brought up to what is stored; None when it is not (then said)."""
+        await self.forget(event.turn_id)
         turn = await self._store.turns.find({"_id": event.turn_id, "drone": drone})
         if turn is None or turn.session != event.chat_session_id:
             await self._revoke(drone, event.turn_id, ErrorCode.NOT_FOUND, "This turn is not this drone's.")
@@ -171,16 +235,20 @@ class Recorder:
                 await asyncio.sleep(delay_s)
                 continue
             failures = 0
-            for _ in group:
+            for stored, _ in group:
                 stream.unstored.popleft()
+                stream.unstored_bytes -= len(stored.body)
             stream.stored_seq = group[-1][0].seq
+            is_over = stream.turn.status.is_over
+            if is_over or stream.closed:
+                stream.unstored.clear()
+                self._let_go(stream)
             if stream.turn.drone is not None and not stream.closed:
                 await self._rooms.tell_drone(
                     stream.turn.drone, "turnAck", TurnAck(turn_id=stream.turn.id, seq=stream.stored_seq)
                 )
-            if stream.turn.status.is_over or stream.closed:
-                self._streams.pop(stream.turn.id, None)
-                stream.unstored.clear()
+            if is_over:
+                self._on_turn_over(stream.turn)
         stream.writer = None
 
     async def _keep(self, stream: _Stream, projected: ChatTurn) -> None:
@@ -192,7 +260,7 @@ class Recorder:
         kept = await self._store.turns.update(query, changes)
         if kept is None:
             stream.closed = True
-            self._streams.pop(projected.id, None)
+            self._let_go(stream)
             if stream.turn.drone is not None:
                 await self._revoke(
                     stream.turn.drone, projected.id, ErrorCode.STALE_EPOCH, "This turn went on without this drone."
@@ -201,7 +269,6 @@ class Recorder:
         stream.turn = kept
         if kept.status.is_over:
             await self._rooms.tell_user(kept.user, "turnStatus", TurnStatus(turn=kept))
-            self._on_turn_over(kept)
 
     async def _revoke(self, drone: str, turn: str, code: ErrorCode, message: str) -> None:
         await self._rooms.tell_drone(drone, "turnRevoked", TurnRevoked(turn_id=turn, code=code, message=message))

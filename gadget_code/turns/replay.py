@@ -1,54 +1,83 @@
 """Replay: everything after a watcher's last event, then the live stream, in order and once. There is no second path:
 page load, reload, second tab, lost network and server restart all come here."""
 
+import asyncio
+import logging
 from collections.abc import Sequence
 
 from gadget_api.commands import Cursor
-from gadget_api.turns import ChatTurn, ChatTurnStatus
-from gadget_code.sockets.rooms import Rooms, session_room
+from gadget_api.errors import Unavailable
+from gadget_api.turns import ChatTurn
+from gadget_code.sockets.rooms import session_room
 from gadget_code.sockets.server import SocketServer
 from gadget_code.store.database import Store
 from gadget_code.turns.recorder import Recorder
 
+log = logging.getLogger(__name__)
+
+_AHEAD_S = 0.05
+
 
 def start_of(latest: Sequence[ChatTurn]) -> Cursor:
-    """Where a watcher without a cursor starts, given the session's latest turns, newest first: at the start of the
-    running turn, or after all that is over."""
-    for turn in latest:
-        if turn.status is ChatTurnStatus.PROCESSING:
-            return Cursor(turn_id=turn.id, seq=0)
+    """Where a watcher without a cursor starts, given the session's latest turns, newest first: at the first event of
+    the oldest that is not over (it runs, or will go on), or after all that is over."""
+    unfinished = [turn for turn in latest if not turn.status.is_over]
+    if unfinished:
+        return Cursor(turn_id=unfinished[-1].id, seq=0)
     if not latest:
         return Cursor(turn_id="0", seq=0)
     return Cursor(turn_id=latest[0].id, seq=latest[0].last_seq)
 
 
 class Replay:
-    def __init__(self, server: SocketServer, rooms: Rooms, store: Store, recorder: Recorder) -> None:
+    def __init__(self, server: SocketServer, store: Store, recorder: Recorder) -> None:
         self._server = server
-        self._rooms = rooms
         self._store = store
         self._recorder = recorder
 
     async def watch(self, sid: str, session: str, position: Cursor) -> None:
         """Sends `sid` what comes after `position`, then lets it into the session's room."""
+        try:
+            await self._watch(sid, session, position)
+        except Unavailable as exc:
+            log.warning("a watcher has to come back for its replay: %s", exc.message)
+            await self._server.hang_up(sid)
+
+    async def _watch(self, sid: str, session: str, position: Cursor) -> None:
+        while await self._is_ahead(session, position):
+            # It saw what a service that was killed had not stored yet: the drone sends that again, and not to it.
+            await asyncio.sleep(_AHEAD_S)
         while True:
+            ended = self._recorder.streams_ended
             reached = await self._send_stored(sid, session, position)
             if reached is None:
                 return  # the watcher is gone
-            live = self._recorder.relayed(session)
-            if live is None or live[0] == reached or live[0].seq == 0:
-                break
-            turn = live[0].turn_id
-            for event in live[1]:
-                if event.seq == (reached.seq if turn == reached.turn_id else 0) + 1:
-                    await self._rooms.send(sid, event.type, event.parsed())
-                    reached = Cursor(turn_id=turn, seq=event.seq)
             position = reached
-        # Nothing was awaited since we saw that nothing is left, so no event of this process can fall between.
+            # From here to the room nothing is awaited, so no event of this process can fall between.
+            live = self._recorder.live(session)
+            if live is None:
+                if self._recorder.streams_ended == ended:
+                    break
+                continue  # a turn may have ended behind our back
+            if live.turn_id < reached.turn_id:
+                break
+            seq = reached.seq if live.turn_id == reached.turn_id else 0
+            if live.stored_seq > seq:
+                continue
+            for event in live.unstored:
+                if event.seq > seq:
+                    self._server.put(sid, event.type, event.parsed())
+            break
         await self._server.enter_room(sid, session_room(session))
         if self._server.is_shared:
             # What another process relayed between our look and the room; a watcher drops what it has.
-            await self._send_stored(sid, session, reached)
+            await self._send_stored(sid, session, position)
+
+    async def _is_ahead(self, session: str, position: Cursor) -> bool:
+        """Whether a turn that is not over has not got to `position`."""
+        if position.seq == 0 or position.seq <= await self._store.events.last_seq(position.turn_id):
+            return False
+        return bool(await self._store.turns.unfinished({"_id": position.turn_id, "session": session}))
 
     async def _send_stored(self, sid: str, session: str, position: Cursor) -> Cursor | None:
         """Sends what is stored after `position`; where that led to, or None when the watcher is gone."""
@@ -57,6 +86,6 @@ class Replay:
             async for event in self._store.events.replay(turn, seq):
                 if not await self._server.drained(sid):
                     return None
-                await self._rooms.send(sid, event.type, event.parsed())
+                self._server.put(sid, event.type, event.parsed())
                 position = Cursor(turn_id=turn, seq=event.seq)
         return position

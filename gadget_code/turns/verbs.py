@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from gadget_api.commands import CancelTurn, SteerTurn, TurnStatus
+from gadget_api.drones import DroneStatus
 from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput, NotFound, TooLarge
 from gadget_api.ids import new_id
 from gadget_api.model import utc_now
@@ -10,7 +11,6 @@ from gadget_api.turns import MAX_PROMPT_BYTES, ChatTurn, ChatTurnStatus, Prompts
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.store.database import Store
 from gadget_code.turns.dispatch import Dispatcher
-from gadget_code.turns.ending import end_turn
 from gadget_code.turns.recorder import Recorder
 
 
@@ -53,17 +53,18 @@ class TurnVerbs:
                 raise Conflict(ErrorCode.TURN_OVER, "This turn is over already.")
             if turn.status is ChatTurnStatus.PROCESSING and await self._cancel_at_drone(turn):
                 return
-            await self.recorder.forget(turn.id)
-            ended = await end_turn(self.store, self.rooms, turn, ChatTurnStatus.CANCELLED, "Cancelled by the user.")
+            ended = await self.recorder.end(turn, ChatTurnStatus.CANCELLED, "Cancelled by the user.")
             if ended is not None:
                 self.dispatcher.kick(user)
                 return
         raise Conflict(ErrorCode.TURN_NOT_RUNNING, "The turn is changing hands; try again.", retryable=True)
 
     async def _cancel_at_drone(self, turn: ChatTurn) -> bool:
-        assert turn.drone is not None
+        drone = await self.store.drones.find({"_id": turn.drone})
+        if drone is None or drone.status is DroneStatus.OFFLINE:
+            return False
         try:
-            await self.rooms.call_drone(turn.drone, "cancelTurn", CancelTurn(turn_id=turn.id))
+            await self.rooms.call_drone(drone.id, "cancelTurn", CancelTurn(turn_id=turn.id))
         except GadgetError:
             return False  # away, or it does not know the turn: then the end is ours to write
         waiting = await self.store.turns.update(
