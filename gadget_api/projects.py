@@ -13,14 +13,14 @@ from gadget_api.sessions import Name
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$")]
 """Names the project's directory in a workspace."""
 
-_SCP_LIKE = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]*@[A-Za-z0-9.][A-Za-z0-9.-]*:[^-:\s][^:\s]*")
+_USER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]*")  # ssh hands it to a shell where its configuration says %r
+_SCP_LIKE = re.compile(_USER.pattern + r"@[A-Za-z0-9.][A-Za-z0-9.-]*:[^-:\s][^:\s]*")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\]")
-_CONTROL = re.compile(r"[\x00-\x20\x7f]")
 
 
 def is_remote_git_url(url: str) -> bool:
     """Whether `url` is `https://host/path`, `ssh://[user@]host/path` or `user@host:path`, without a password in it."""
-    if _CONTROL.search(url) or len(url) > 2000:
+    if not _is_plain(url):
         return False
     if _SCP_LIKE.fullmatch(url):
         return True
@@ -31,14 +31,19 @@ def is_remote_git_url(url: str) -> bool:
         return False
     if parts.scheme not in ("https", "ssh") or parts.password is not None or len(parts.path) < 2:
         return False
-    if parts.username is not None and (parts.scheme == "https" or parts.username.startswith("-")):
+    if parts.username is not None and (parts.scheme == "https" or not _USER.fullmatch(parts.username)):
         return False
     return _HOST.fullmatch(parts.netloc.rpartition("@")[2].removesuffix(f":{parts.port}")) is not None
 
 
 def is_local_git_url(url: str) -> bool:
     """Whether `url` is an absolute path or `file:///path`: taken only by a drone whose owner allows it."""
-    return not _CONTROL.search(url) and len(url) <= 2000 and (url.startswith(("/", "file:///")))
+    return _is_plain(url) and url.startswith(("/", "file:///"))
+
+
+def _is_plain(url: str) -> bool:
+    """Whether `url` is what it looks like: no blank, no line end, nothing that is not seen."""
+    return url.isprintable() and " " not in url and len(url) <= 2000
 
 
 def _check_git_url(url: str) -> str:

@@ -54,14 +54,17 @@ class ProviderModel(WireModel):
 
 
 def _check_base_url(url: str) -> str:
+    # urlsplit drops line ends and tabs, and browsers read a backslash as a slash: what is judged must be what is kept.
+    if not url.isprintable() or " " in url or "\\" in url:
+        raise ValueError("must be an http:// or https:// URL without blanks, line ends or backslashes")
     try:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as exc:
         raise ValueError("must be an http:// or https:// URL") from exc
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
         raise ValueError("must be an http:// or https:// URL with a host and without a user or password in it")
-    if parts.query or parts.fragment:
+    if "?" in url or "#" in url:
         raise ValueError("must not have a query or a fragment")
     return url.rstrip("/")
 

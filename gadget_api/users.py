@@ -11,7 +11,7 @@ from gadget_api.sessions import Name
 
 def _check_email(email: str) -> str:
     name, at, domain = email.rpartition("@")
-    if not (name and at and domain) or any(c.isspace() or not c.isprintable() for c in email):
+    if not (name and at and domain) or "@" in name or any(c.isspace() or not c.isprintable() for c in email):
         raise ValueError("must be an address such as ada@example.org")
     return email.lower()
 
