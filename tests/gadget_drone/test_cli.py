@@ -47,14 +47,14 @@ def test_a_workspace_that_cannot_be_one_is_refused(tmp_path: Path) -> None:
     file.write_text("x")
     home = tmp_path / "home"
     home.mkdir()
-    token = {"GADGET_DRONE_TOKEN": "t", "HOME": str(home)}
     for place, says in (
         (file, "not a directory"),
         (Path("/"), "root directory"),
         (home, "home directory"),
         (tmp_path / "no" / "where", "no directory"),
     ):
-        assert says in refusal(gadget_drone("--workspace", str(place), "--server", NOWHERE, **token))
+        done = gadget_drone("--workspace", str(place), "--server", NOWHERE, GADGET_DRONE_TOKEN="t", HOME=str(home))
+        assert says in refusal(done)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "home"]
     assert list(home.iterdir()) == []
 

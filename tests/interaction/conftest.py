@@ -36,7 +36,7 @@ async def stage_for(user: User, tmp_path: Path) -> AsyncIterator[Any]:
     """Makes the stage for a script: `await stage_for(script)`."""
     opened: list[Any] = []
 
-    async def make(script: Script | list[Any], *, api: str = "openai", **model_fields: Any) -> Stage:
+    async def make(script: Script, *, api: str = "openai", **model_fields: Any) -> Stage:
         model = await ScriptedServer(script).__aenter__()
         opened.append(model)
         origin = repository(tmp_path / "origin", FILES)
