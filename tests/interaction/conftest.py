@@ -1,6 +1,6 @@
 """A whole system for a turn: scripted model, repository, drone, session."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,10 +36,12 @@ async def stage_for(user: User, tmp_path: Path) -> AsyncIterator[Any]:
     """Makes the stage for a script: `await stage_for(script)`."""
     opened: list[Any] = []
 
-    async def make(script: Script, *, api: str = "openai", **model_fields: Any) -> Stage:
+    async def make(
+        script: Script, *, api: str = "openai", files: Mapping[str, str] = FILES, **model_fields: Any
+    ) -> Stage:
         model = await ScriptedServer(script).__aenter__()
         opened.append(model)
-        origin = repository(tmp_path / "origin", FILES)
+        origin = repository(tmp_path / "origin", files)
         drone = await Drone.at(tmp_path, user)
         opened.append(drone)
         url = model.openai_url if api == "openai" else model.root_url
