@@ -10,7 +10,7 @@ from pydantic import Field, TypeAdapter
 from gadget_api.errors import ErrorInfo
 from gadget_api.ids import Id
 from gadget_api.messages import AssistantMessage, FinishReason, Usage
-from gadget_api.model import UtcTime, WireModel
+from gadget_api.model import Count, UtcTime, WireModel
 from gadget_api.providers import ModelPrice
 from gadget_api.turns import ChatTurnStatus, TurnStats
 
@@ -69,7 +69,7 @@ class BlobRef(WireModel):
     """Content too large for an event, to be fetched at `GET /turns/{turnId}/blobs/{blobId}`."""
 
     blob_id: Id
-    size_bytes: int
+    size_bytes: Count
 
 
 class ToolCall(TurnEvent):
@@ -82,7 +82,7 @@ class ToolCall(TurnEvent):
     response: str
     """What the model was told: the whole output, or its head and tail when that was too large (then see `blob`)."""
     is_error: bool
-    duration_ms: int
+    duration_ms: Count
     blob: BlobRef | None = None
 
     def counted(self, stats: TurnStats, price: ModelPrice | None) -> TurnStats:

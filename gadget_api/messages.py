@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from gadget_api.model import WireModel
+from gadget_api.model import Count, WireModel
 
 
 class ToolCallRequest(WireModel):
@@ -37,11 +37,11 @@ class FinishReason(StrEnum):
 class Usage(WireModel):
     """Tokens of one model call, as the provider reported them; zero where it reported nothing."""
 
-    input_tokens: int = 0
+    input_tokens: Count = 0
     """All tokens of the request, cached ones included."""
-    cached_input_tokens: int = 0
-    thinking_token_count: int = 0
-    response_tokens: int = 0
+    cached_input_tokens: Count = 0
+    thinking_token_count: Count = 0
+    response_tokens: Count = 0
     """All tokens of the answer, thinking included."""
 
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 
@@ -27,6 +27,11 @@ class WireModel(BaseModel):
     def replace(self, **changes: Any) -> Self:
         """A copy with `changes` (Python names), validated again."""
         return type(self).model_validate({**dict(self), **changes})
+
+
+MAX_COUNT = 2**53 - 1
+"""What every reader of JSON holds exactly (RFC 8259, section 6); MongoDB's integers end at 64 bits."""
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 
 
 def _to_utc(moment: datetime) -> datetime:

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, SecretStr, StringConstraints
 
 from gadget_api.ids import Id
 from gadget_api.messages import Usage
-from gadget_api.model import UtcTime, WireModel
+from gadget_api.model import MAX_COUNT, UtcTime, WireModel
 from gadget_api.sessions import Name
 
 
@@ -24,7 +24,7 @@ class ModelParams(WireModel):
 
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, ge=0, le=1)
-    top_k: int | None = Field(default=None, ge=1)
+    top_k: int | None = Field(default=None, ge=1, le=MAX_COUNT)
 
 
 class ModelPrice(WireModel):
@@ -47,7 +47,7 @@ class ProviderModel(WireModel):
     id: Annotated[str, StringConstraints(min_length=1, max_length=200)]
     """The provider's own name of the model."""
     name: Name
-    context_window: int | None = Field(default=None, ge=256)
+    context_window: int | None = Field(default=None, ge=256, le=MAX_COUNT)
     """Tokens; null where nobody said. Ollama is asked for this many."""
     params: ModelParams = ModelParams()
     price: ModelPrice | None = None

@@ -7,7 +7,7 @@ from pydantic import Field
 from gadget_api.errors import ErrorInfo
 from gadget_api.ids import Id
 from gadget_api.messages import Usage
-from gadget_api.model import UtcTime, WireModel
+from gadget_api.model import Count, UtcTime, WireModel
 from gadget_api.providers import ModelPrice
 from gadget_api.sessions import SessionMode
 
@@ -42,14 +42,14 @@ def duration_label(duration_ms: int) -> str:
 class TurnStats(WireModel):
     """What a turn has used so far."""
 
-    tool_call_count: int = 0
-    input_tokens: int = 0
-    cached_input_tokens: int = 0
-    thinking_token_count: int = 0
-    response_tokens: int = 0
+    tool_call_count: Count = 0
+    input_tokens: Count = 0
+    cached_input_tokens: Count = 0
+    thinking_token_count: Count = 0
+    response_tokens: Count = 0
     cost: float | None = None
     """US dollars; null where the provider's model entry gives no price."""
-    duration_ms: int = 0
+    duration_ms: Count = 0
     duration_label: str = "pending"
     """`pending` until the turn is over, then such as `2m 05s`."""
 

@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from pymongo import AsyncMongoClient
@@ -118,8 +119,8 @@ class _Mongod:
         clock = asyncio.get_running_loop().time
         begun = clock()
         while True:
-            self._process = await self._spawn()
             try:
+                self._process = await self._spawn()
                 async with asyncio.timeout_at(begun + _START_S):
                     if await _exits_before(self._process, _make_primary(url, self._run / _SOCKET_NAME)):
                         # The one before us, orphaned by a kill, may still be shutting down and hold the data.
@@ -128,7 +129,8 @@ class _Mongod:
                             raise TimeoutError
                         continue
                     return
-            except TimeoutError:
+            except (TimeoutError, OSError, PyMongoError) as exc:
+                log.debug("mongod did not start: %s", exc)
                 await self.stop()
                 raise GadgetError(
                     ErrorCode.STORE_UNAVAILABLE, f"MongoDB did not start; its log is {self._log}: {self._last_words()}"
@@ -224,7 +226,7 @@ async def _make_primary(url: str, socket_path: Path) -> None:
     # PyMongo would look for the socket again only every half second.
     while not socket_path.exists():  # noqa: ASYNC110  (another process makes it)
         await asyncio.sleep(0.01)
-    client: AsyncMongoClient[dict[str, object]] = AsyncMongoClient(url, serverSelectionTimeoutMS=1000)
+    client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(url, serverSelectionTimeoutMS=1000)
     try:
         while True:
             try:
@@ -235,8 +237,18 @@ async def _make_primary(url: str, socket_path: Path) -> None:
             except OperationFailure as exc:
                 if exc.code != _ALREADY_INITIATED:
                     raise
+                await _follow_the_socket(client, str(socket_path))
             except PyMongoError as exc:
                 log.debug("mongod is not ready: %s", exc)
             await asyncio.sleep(0.02)
     finally:
         await client.close()
+
+
+async def _follow_the_socket(client: AsyncMongoClient[dict[str, Any]], host: str) -> None:
+    """A data directory that was moved knows itself by its old socket, and would look for its primary there for ever."""
+    config = (await client.admin.command("replSetGetConfig"))["config"]
+    if config["members"][0]["host"] != host:
+        config["members"][0]["host"] = host
+        config["version"] += 1
+        await client.admin.command("replSetReconfig", config, force=True)

@@ -164,11 +164,11 @@ class Recorder:
         await asyncio.gather(*(self._settle(stream) for stream in self._streams.values()))
 
     async def _settle(self, stream: _Stream) -> None:
-        if stream.writer is not None:
+        if (writer := stream.writer) is not None:
             # Whatever is not stored in time the drone still has, and sends again. The writer must not outlive this:
             # what it stored late would take the place of the next epoch's events.
-            await asyncio.wait([stream.writer], timeout=_STOP_S)
-            stream.writer.cancel()
+            await asyncio.wait([writer], timeout=_STOP_S)
+            writer.cancel()
 
     def _let_go(self, stream: _Stream) -> None:
         if self._streams.get(stream.turn.id) is stream:

@@ -44,7 +44,7 @@ class Replay:
             await self._server.hang_up(sid)
 
     async def _watch(self, sid: str, session: str, position: Cursor) -> None:
-        while await self._is_ahead(session, position):
+        while await self._is_ahead(session, position):  # noqa: ASYNC110  (it may be another process that stores it)
             # It saw what a service that was killed had not stored yet: the drone sends that again, and not to it.
             await asyncio.sleep(_AHEAD_S)
         while True:

@@ -1,0 +1,162 @@
+"""Who is asking: passwords, tokens, and the limits on guessing them."""
+
+import asyncio
+import hashlib
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from gadget_api.errors import Conflict, TooMany
+from gadget_api.model import utc_now
+from gadget_code.auth.limits import LoginLimits
+from gadget_code.auth.passwords import Passwords
+from gadget_code.auth.tokens import IDE_IDLE, IDE_LIFE, TokenKind
+from gadget_code.store.database import Store
+from gadget_code.store.users import OWNER_ID
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_a_password_is_argon2id_and_matches_itself_only() -> None:
+    passwords = Passwords()
+    hashed = await passwords.hash("correct horse")
+    assert hashed.startswith("$argon2id$")
+    assert await passwords.matches("correct horse", hashed)
+    assert not await passwords.matches("correct horsE", hashed)
+    assert not await passwords.matches("correct horse", "no hash")
+    assert await passwords.hash("correct horse") != hashed
+
+
+async def test_an_unknown_user_costs_as_much_as_a_wrong_password() -> None:
+    passwords = Passwords()
+    hashed = await passwords.hash("correct horse")
+    assert not await passwords.matches("nobody has this password", None)
+
+    async def fastest(hash: str | None) -> float:
+        times = []
+        for _ in range(5):
+            begun = time.perf_counter()
+            await passwords.matches("wrong", hash)
+            times.append(time.perf_counter() - begun)
+        return min(times)
+
+    known, unknown = await fastest(hashed), await fastest(None)
+    assert 0.5 < unknown / known < 2
+
+
+def test_an_account_waits_after_ten_failures_whatever_the_address() -> None:
+    clock = Clock()
+    limits = LoginLimits(clock)
+    for n in range(10):
+        limits.attempt("ada", f"address {n}")
+    with pytest.raises(TooMany) as refused:
+        limits.attempt("ada", "yet another")
+    assert refused.value.retry_after_s == 15 * 60 + 1
+    limits.attempt("grace", "address 1")
+    clock.now += 15 * 60
+    limits.attempt("ada", "address 1")
+
+
+def test_an_address_waits_after_fifty_failures_whatever_the_account() -> None:
+    limits = LoginLimits(Clock())
+    for n in range(50):
+        limits.attempt(f"user {n}", "address")
+    with pytest.raises(TooMany):
+        limits.attempt("another", "address")
+    limits.attempt("another", "elsewhere")
+
+
+def test_who_signs_in_rightly_is_never_counted() -> None:
+    limits = LoginLimits(Clock())
+    for n in range(200):
+        limits.attempt(f"user {n % 20}", "office")
+        limits.succeeded(f"user {n % 20}", "office")
+
+
+def test_the_memory_of_failures_is_bounded() -> None:
+    limits = LoginLimits(Clock())
+    for n in range(12_000):
+        limits.attempt(f"user {n}", f"address {n}")
+    assert len(limits._attempts) == 10_000
+
+
+async def test_a_token_is_kept_as_its_hash_alone(store: Store) -> None:
+    token, expires_at = await store.tokens.issue("u", TokenKind.IDE)
+    [document] = await store.tokens.collection.find({}).to_list()
+    assert document["_id"] == hashlib.sha256(token.encode()).hexdigest()
+    assert token not in str(document)
+    assert expires_at - utc_now() > IDE_LIFE - timedelta(minutes=1)
+    identity = await store.tokens.identify(token)
+    assert identity is not None
+    assert (identity.user, identity.kind, identity.drone) == ("u", TokenKind.IDE, None)
+    for other in ("", token[:-1], document["_id"], token + "x"):
+        assert await store.tokens.identify(other) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "age", "stands"),
+    [
+        (TokenKind.IDE, "expiresAt", timedelta(seconds=1), False),
+        (TokenKind.IDE, "usedAt", IDE_IDLE + timedelta(seconds=1), False),
+        (TokenKind.IDE, "usedAt", IDE_IDLE - timedelta(minutes=1), True),
+        (TokenKind.DRONE, "usedAt", timedelta(days=300), True),
+        (TokenKind.DRONE, "expiresAt", timedelta(seconds=1), False),
+    ],
+)
+async def test_a_token_ends_with_its_time_or_with_disuse(
+    store: Store, kind: TokenKind, field: str, age: timedelta, stands: bool
+) -> None:
+    token, _ = await store.tokens.issue("u", kind)
+    await store.tokens.collection.update_one({"user": "u"}, {"$set": {field: utc_now() - age}})
+    hashed = hashlib.sha256(token.encode()).hexdigest()
+    assert await store.tokens.live({hashed}) == ({hashed} if stands else set())
+    assert (await store.tokens.identify(token) is not None) is stands
+
+
+async def test_using_a_token_keeps_it(store: Store) -> None:
+    token, _ = await store.tokens.issue("u", TokenKind.IDE)
+    await store.tokens.collection.update_one({}, {"$set": {"usedAt": utc_now() - timedelta(hours=11)}})
+    assert await store.tokens.identify(token) is not None
+    document: Any = await store.tokens.collection.find_one({})
+    assert utc_now() - document["usedAt"] < timedelta(minutes=1)
+
+
+async def test_a_sign_in_link_works_once_however_many_try(store: Store) -> None:
+    token, _ = await store.tokens.issue("u", TokenKind.SIGN_IN)
+    taken = await asyncio.gather(*(store.tokens.take_sign_in(token) for _ in range(10)))
+    assert sorted(filter(None, taken)) == ["u"]
+    ide, _ = await store.tokens.issue("u", TokenKind.IDE)
+    assert await store.tokens.take_sign_in(ide) is None
+    late, _ = await store.tokens.issue("u", TokenKind.SIGN_IN)
+    await store.tokens.collection.update_one({"kind": "signIn"}, {"$set": {"expiresAt": utc_now()}})
+    assert await store.tokens.take_sign_in(late) is None
+
+
+async def test_a_drone_token_belongs_to_the_workspace_that_used_it_first(store: Store) -> None:
+    token, _ = await store.tokens.issue("u", TokenKind.DRONE)
+    hashed = hashlib.sha256(token.encode()).hexdigest()
+    bound = await asyncio.gather(*(store.tokens.bind_drone(hashed, f"d{n}") for n in range(5)))
+    assert sum(bound) == 1
+    identity = await store.tokens.identify(token)
+    assert identity is not None
+    assert identity.drone == f"d{bound.index(True)}"
+    assert await store.tokens.bind_drone(hashed, identity.drone)
+
+
+async def test_the_owner_is_made_once_however_many_try(store: Store) -> None:
+    async def bootstrap(n: int) -> bool:
+        try:
+            await store.users.create(f"owner{n}@localhost", None, display_name="Owner", user_id=OWNER_ID)
+        except Conflict:
+            return False
+        return True
+
+    assert sum(await asyncio.gather(*(bootstrap(n) for n in range(10)))) == 1
+    assert len(await store.users.all({})) == 1

@@ -1,0 +1,28 @@
+"""A store of one's own, on the real MongoDB."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gadget_api.ids import new_id
+from gadget_code.settings import Settings
+from gadget_code.store.database import Store, open_store
+
+
+@pytest.fixture
+def settings_for(mongodb_url: str, tmp_path: Path) -> Any:
+    """Settings of a fresh database: `settings_for(host="::1")`."""
+
+    def make(**fields: Any) -> Settings:
+        return Settings(**{"mongodb_url": mongodb_url, "database": f"s{new_id()}", "data_dir": tmp_path, **fields})
+
+    return make
+
+
+@pytest.fixture
+async def store(settings_for: Any) -> AsyncIterator[Store]:
+    async with open_store(settings_for()) as opened:
+        yield opened
+        await opened.database.client.drop_database(opened.database.name)

@@ -1,0 +1,181 @@
+"""Records: pages, owners, changes, and what two at once may do."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gadget_api.drones import DroneRegistration, DroneStatus
+from gadget_api.errors import Conflict, InvalidInput, NotFound
+from gadget_api.ids import new_id
+from gadget_api.model import utc_now
+from gadget_api.projects import Project, ProjectChanges
+from gadget_api.sessions import ChatSession, SessionChanges
+from gadget_api.turns import ChatTurn, ChatTurnStatus, Prompts
+from gadget_api.workspace import WorkspaceMode
+from gadget_code.store.database import INDEXES, Store, open_store
+from gadget_code.store.events import StoredEvent
+
+
+def project(user: str, slug: str) -> Project:
+    return Project(
+        id=new_id(), created_at=utc_now(), user=user, name=slug, slug=slug, git_url="https://example.org/x.git"
+    )
+
+
+def session(**fields: Any) -> ChatSession:
+    base = {"id": new_id(), "created_at": utc_now(), "user": "u", "name": "n", "project": "p", "provider": "v"}
+    return ChatSession(**{**base, "selected_model": "m", **fields})
+
+
+def turn(**fields: Any) -> ChatTurn:
+    base = {"id": new_id(), "created_at": utc_now(), "user": "u", "session": "s", "project": "p", "provider": "v"}
+    more = {"llm": "m", "mode": "build", "status": "queued", "prompt_id": "one", "prompts": Prompts(user="Go on.")}
+    return ChatTurn.model_validate({**base, **more, **fields})
+
+
+def drone(**fields: Any) -> DroneRegistration:
+    base = {"id": new_id(), "created_at": utc_now(), "user": "u", "name": "d", "hostname": "h", "workspace_dir": "/w"}
+    more = {"workspace_id": new_id(), "status": "offline", "workspace_mode": "idle", "last_seen_at": utc_now()}
+    return DroneRegistration.model_validate({**base, **more, **fields})
+
+
+async def test_pages_are_newest_first_and_each_record_is_on_one_of_them(store: Store) -> None:
+    made = [await store.projects.insert(project("u", f"p{n}")) for n in range(7)]
+    await store.projects.insert(project("other", "p0"))
+    seen: list[str] = []
+    cursor = None
+    sizes = []
+    while True:
+        page = await store.projects.page({"user": "u"}, limit=3, cursor=cursor)
+        seen += [item.id for item in page.items]
+        sizes.append(len(page.items))
+        if (cursor := page.next_cursor) is None:
+            break
+    assert seen == [item.id for item in reversed(made)]
+    assert sizes == [3, 3, 1]
+
+
+async def test_a_page_that_is_just_full_is_the_last(store: Store) -> None:
+    for n in range(3):
+        await store.projects.insert(project("u", f"p{n}"))
+    page = await store.projects.page({"user": "u"}, limit=3, cursor=None)
+    assert (len(page.items), page.next_cursor) == (3, None)
+
+
+async def test_anothers_record_and_an_unknown_one_are_the_same_not_found(store: Store) -> None:
+    theirs = await store.projects.insert(project("other", "p"))
+    messages = set()
+    for id in (theirs.id, new_id(), "", "x\0y", '{"$ne": null}'):
+        with pytest.raises(NotFound) as refused:
+            await store.projects.owned("u", id)
+        messages.add(refused.value.message)
+        with pytest.raises(NotFound):
+            await store.projects.delete("u", id)
+    assert messages == {"There is no such project."}
+    assert await store.projects.owned("other", theirs.id) == theirs
+
+
+async def test_a_null_clears_what_may_be_null_and_leaves_the_rest(store: Store) -> None:
+    made = await store.sessions.insert(session(drone="d", workspace_id="w"))
+    changes = SessionChanges.model_validate({"drone": None, "name": None, "mode": "plan"})
+    changed = await store.sessions.change({"_id": made.id}, changes)
+    assert changed == made.replace(drone=None, mode="plan")
+    assert await store.sessions.change({"_id": made.id}, SessionChanges()) == changed
+    with pytest.raises(NotFound):
+        await store.sessions.change({"_id": "none"}, changes)
+
+
+async def test_a_slug_is_unique_for_a_user_and_no_further(store: Store) -> None:
+    await store.projects.insert(project("u", "p"))
+    await store.projects.insert(project("other", "p"))
+    second = await store.projects.insert(project("u", "q"))
+    with pytest.raises(Conflict):
+        await store.projects.insert(project("u", "p"))
+    with pytest.raises(Conflict):
+        await store.projects.change({"_id": second.id}, ProjectChanges(slug="p"))
+
+
+async def test_what_mongodb_cannot_hold_is_the_callers_error(store: Store) -> None:
+    with pytest.raises(InvalidInput, match="too large to be stored"):
+        await store.projects.update({"_id": "x"}, {"name": 2**64})
+
+
+async def test_the_indexes_are_there_and_making_them_again_is_harmless(store: Store) -> None:
+    await store.make_indexes()
+    for name, indexes in INDEXES.items():
+        present = await store.database[name].index_information()
+        assert {index.document["name"] for index in indexes} <= present.keys(), name
+
+
+async def test_a_prompt_submitted_many_times_at_once_is_one_turn(store: Store) -> None:
+    answers = await asyncio.gather(*(store.turns.submit(turn()) for _ in range(20)))
+    assert len({made.id for made, _ in answers}) == 1
+    assert sum(is_new for _, is_new in answers) == 1
+    other, is_new = await store.turns.submit(turn(session="another"))
+    assert is_new
+    assert other.id not in {made.id for made, _ in answers}
+
+
+async def test_a_drone_is_claimed_by_one_turn_only(store: Store) -> None:
+    made = await store.drones.insert(drone())
+    await store.drones.connected(made.id, "socket")
+    assert await store.drones.claim(made.id, "t") is None  # it has not said that it is available
+    await store.drones.report(made.id, {"status": DroneStatus.AVAILABLE})
+    claims = await asyncio.gather(*(store.drones.claim(made.id, f"t{n}") for n in range(20)))
+    [claimed] = [claim for claim in claims if claim is not None]
+    assert claimed.status is DroneStatus.BUSY
+    assert claimed.turn is not None
+    assert await store.drones.release(made.id, "another") is None
+    assert (await store.drones.release(made.id, claimed.turn)) is not None
+
+
+async def test_a_drone_whose_presence_ran_out_reads_as_offline_and_is_not_claimed(store: Store) -> None:
+    made = await store.drones.insert(drone(workspace_mode=WorkspaceMode.USER))
+    await store.drones.connected(made.id, "socket")
+    await store.drones.report(made.id, {"status": DroneStatus.AVAILABLE})
+    assert (await store.drones.owned("u", made.id)).status is DroneStatus.AVAILABLE
+    await store.drones.collection.update_one({"_id": made.id}, {"$set": {"store.onlineUntil": utc_now()}})
+    assert (await store.drones.owned("u", made.id)).status is DroneStatus.OFFLINE
+    assert await store.drones.claim(made.id, "t") is None
+    await store.drones.still_here([made.id])
+    assert (await store.drones.owned("u", made.id)).status is DroneStatus.AVAILABLE
+
+
+async def test_an_old_connection_that_ends_does_not_end_the_new_one(store: Store) -> None:
+    made = await store.drones.insert(drone())
+    await store.drones.connected(made.id, "old")
+    await store.drones.connected(made.id, "new")
+    assert await store.drones.disconnected(made.id, "old") is None
+    ended = await store.drones.disconnected(made.id, "new")
+    assert ended is not None
+    assert ended.status is DroneStatus.OFFLINE
+
+
+async def test_two_that_open_a_new_database_at_once_both_work(settings_for: Any) -> None:
+    settings = settings_for()
+
+    async def use(name: str) -> None:
+        async with open_store(settings) as opened:
+            await opened.users.create(f"{name}@example.org", None, display_name=name)
+
+    await asyncio.gather(use("a"), use("b"))
+    async with open_store(settings) as opened:
+        assert len(await opened.users.all({})) == 2
+        await opened.database.client.drop_database(opened.database.name)
+
+
+async def test_the_end_of_a_turn_and_its_last_event_are_one(store: Store) -> None:
+    made, _ = await store.turns.submit(turn(epoch=3))
+    ended = made.replace(status=ChatTurnStatus.CANCELLED, last_seq=1)
+    last = StoredEvent(1, "workOrderComplete", "{}")
+    assert await store.end_turn(ended.replace(epoch=2), ChatTurnStatus.QUEUED, last) is None
+    assert await store.events.last_seq(made.id) == 0
+    await store.events.append(made.id, [last])
+    with pytest.raises(Conflict):  # somebody took the number: nothing is written
+        await store.end_turn(ended, ChatTurnStatus.QUEUED, last)
+    assert (await store.turns.owned("u", made.id)).status is ChatTurnStatus.QUEUED
+    done = await store.end_turn(ended.replace(last_seq=2), ChatTurnStatus.QUEUED, StoredEvent(2, last.type, "{}"))
+    assert done is not None
+    assert (done.status, done.last_seq) == (ChatTurnStatus.CANCELLED, 2)
+    assert await store.events.last_seq(made.id) == 2
