@@ -15,8 +15,9 @@ async def add_user(settings: Settings, email: str, password: str, *, is_admin: b
         new = Registration.model_validate({"email": email, "password": password})
     except ValidationError as exc:
         problem = exc.errors()[0]
-        what = "The password" if "password" in problem["loc"] else "The e-mail address"
-        raise InvalidInput(f"{what} will not do: {problem['msg']}.") from exc
+        if "password" in problem["loc"]:
+            raise InvalidInput("The password must have 8 to 1,024 characters.") from exc
+        raise InvalidInput(f"The e-mail address {problem['msg'].removeprefix('Value error, ')}.") from exc
     hashed = await Passwords().hash(new.password.get_secret_value())
     async with open_store(settings, join=True) as store:
         name = new.email.partition("@")[0]

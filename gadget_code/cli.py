@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import sys
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
@@ -25,6 +26,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    except ModuleNotFoundError as exc:
+        print(f"gadget-code: {exc.name} is not installed; pip install 'gadget-code[web]' brings it.", file=sys.stderr)
+        return 1
     except BrokenPipeError:  # the reader of our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -70,38 +74,58 @@ def _parser() -> argparse.ArgumentParser:
     prompt.add_argument("--server", metavar="URL", help="default: the one you signed in to last")
     prompt.add_argument("--project", metavar="SLUG", help="default: your newest project")
     prompt.add_argument("--session", metavar="ID", help="go on in this session (default: a new one)")
+    prompt.add_argument("--continue", action="store_true", dest="go_on", help="go on in the newest session")
     prompt.add_argument("--drone", metavar="NAME", help="default: any that fits")
     prompt.add_argument("--model", metavar="MODEL", help="default: the one you used last")
     prompt.add_argument("--json", action="store_true", help="print each event as a line of JSON")
     prompt.set_defaults(run=_prompt)
 
-    project = commands.add_parser("project", help="your projects").add_subparsers(required=True, metavar="ACTION")
-    project_add = project.add_parser("add", help="add a git repository")
-    project_add.add_argument("slug", help="its short name, and its directory in a workspace")
-    project_add.add_argument("git_url", metavar="GIT_URL")
-    project_add.add_argument("--name", help="default: the slug")
-    project_list = project.add_parser("list", help="list them")
-    provider = commands.add_parser("provider", help="where models are").add_subparsers(required=True, metavar="ACTION")
-    provider_add = provider.add_parser("add", help="add a provider")
-    provider_add.add_argument("name")
-    provider_add.add_argument("base_url", metavar="BASE_URL", help="such as https://api.openai.com/v1")
-    provider_add.add_argument("--type", choices=("openai", "ollama"), default="openai", help="the API that it speaks")
-    provider_add.add_argument(
-        "--model", action="append", default=[], metavar="ID", help="a model of it; may be repeated"
-    )
-    provider_add.add_argument("--context-window", type=int, metavar="TOKENS", help="of these models")
-    provider_add.add_argument("--key-stdin", action="store_true", help="read the API key from stdin")
-    provider_list = provider.add_parser("list", help="list them")
-    for name, command in (
-        ("project_add", project_add),
-        ("project_list", project_list),
-        ("provider_add", provider_add),
-        ("provider_list", provider_list),
-    ):
-        command.add_argument("--server", metavar="URL", help="default: the one you signed in to last")
-        command.add_argument("--json", action="store_true", help="print JSON")
-        command.set_defaults(run=_resource, resource=name)
+    _add_resources(commands)
     return parser
+
+
+def _add_resources(commands: Any) -> None:
+    """What a prompt needs, each a group of actions that are functions of `client.resources`."""
+
+    def action(group: Any, name: str, function: str, summary: str) -> argparse.ArgumentParser:
+        parser: argparse.ArgumentParser = group.add_parser(name, help=summary)
+        parser.add_argument("--server", metavar="URL", help="default: the one you signed in to last")
+        parser.add_argument("--json", action="store_true", help="print JSON")
+        parser.set_defaults(run=_resource, resource=function)
+        return parser
+
+    def group(name: str, summary: str) -> Any:
+        return commands.add_parser(name, help=summary).add_subparsers(required=True, metavar="ACTION")
+
+    project = group("project", "your projects")
+    add = action(project, "add", "project_add", "add a git repository")
+    add.add_argument("slug", help="its short name, and its directory in a workspace")
+    add.add_argument("git_url", metavar="GIT_URL")
+    add.add_argument("--name", help="default: the slug")
+    action(project, "list", "project_list", "list them")
+    action(project, "remove", "project_remove", "remove one").add_argument("which", metavar="SLUG")
+
+    provider = group("provider", "where models are")
+    add = action(provider, "add", "provider_add", "add a provider")
+    add.add_argument("name")
+    add.add_argument("base_url", metavar="BASE_URL", help="such as https://api.openai.com/v1")
+    add.add_argument("--type", choices=("openai", "ollama"), default="openai", help="the API that it speaks")
+    add.add_argument("--model", action="append", default=[], metavar="ID", help="a model of it; may be repeated")
+    add.add_argument("--context-window", type=int, metavar="TOKENS", help="of these models")
+    add.add_argument("--key-stdin", action="store_true", help="read the API key from stdin")
+    action(provider, "list", "provider_list", "list them")
+    action(provider, "remove", "provider_remove", "remove one and its key").add_argument("which", metavar="NAME")
+
+    session = group("session", "your conversations")
+    action(session, "list", "session_list", "list them, newest first")
+    action(session, "remove", "session_remove", "remove one with all its turns").add_argument("which", metavar="ID")
+
+    drone = group("drone", "your drones")
+    action(drone, "list", "drone_list", "list them")
+    action(drone, "remove", "drone_remove", "remove one and revoke its credential").add_argument(
+        "which", metavar="NAME"
+    )
+    action(drone, "token", "drone_token", "make a credential for a new drone")
 
 
 def _load_env_file(path: Path) -> None:
@@ -216,15 +240,18 @@ def _prompt(arguments: argparse.Namespace) -> int:
         text=sys.stdin.read() if arguments.text == "-" else arguments.text,
         project=arguments.project,
         session=arguments.session,
+        go_on=arguments.go_on,
         drone=arguments.drone,
         model=arguments.model,
     )
     renderer: Renderer = JsonLines() if arguments.json else Terminal()
 
     async def run() -> bool:
+        interrupts = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, interrupts.set)
         api = await sign_in(arguments.server)
         try:
-            return await run_prompt(api, options, renderer)
+            return await run_prompt(api, options, renderer, interrupts)
         finally:
             await api.close()
 

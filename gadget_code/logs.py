@@ -38,3 +38,5 @@ def set_up_logs(level: str, form: str) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for name in _NOISY:
         logging.getLogger(name).setLevel(logging.DEBUG if level == "debug" else logging.WARNING)
+    # It warns of each event for a client that has just left.
+    logging.getLogger("gadget_code.engineio").setLevel(logging.DEBUG if level == "debug" else logging.ERROR)

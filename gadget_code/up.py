@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import sys
 import webbrowser
 from collections.abc import AsyncIterator, Sequence
@@ -23,11 +24,12 @@ from gadget_api.providers import ApiType, NewProvider, Provider, ProviderModel
 from gadget_api.users import User
 from gadget_code.auth.tokens import TokenKind
 from gadget_code.catalog import list_models
+from gadget_code.children import run_child, start_child, stop_child
 from gadget_code.client.api import ApiClient
 from gadget_code.client.login import save_login
 from gadget_code.client.prompt import PromptOptions, run_prompt
 from gadget_code.client.render import Terminal
-from gadget_code.demo import DEMO_MODEL, DEMO_PROMPT, DEMO_SLUG, demo_model, demo_project
+from gadget_code.demo import DEMO_PROVIDER, DEMO_SLUG, DemoModel, demo_model, demo_project
 from gadget_code.settings import Settings
 from gadget_code.store.database import Store, open_store
 from gadget_code.store.users import OWNER_ID
@@ -58,21 +60,24 @@ async def up(settings: Settings, options: UpOptions) -> None:
             token, _ = await store.tokens.issue(owner.id, TokenKind.IDE)
             login_file = save_login(settings.origin, token)
             workspace, allow_local_git = options.workspace, False
+            demo = None
             if options.demo:
                 workspace = settings.data_dir / "demo" / "workspace"
                 allow_local_git = True
-                base_url = await stack.enter_async_context(demo_model())
-                await _offer(store, owner, "Demo", ApiType.OPENAI, base_url, None, [ProviderModel(**DEMO_MODEL)])
+                demo = await stack.enter_async_context(demo_model())
+                scripted = ProviderModel(id=demo.model, name="Scripted demo model", context_window=32768)
+                await _offer(store, owner, DEMO_PROVIDER, ApiType.OPENAI, demo.url, None, [scripted])
                 origin = await demo_project(settings.data_dir / "demo" / "origin")
                 await _project(store, owner, DEMO_SLUG, str(origin))
+            else:
+                await _offer_workspace(store, owner, workspace)
             await _offer_what_is_here(store, owner)
-            await _offer_workspace(store, owner, options.workspace)
             drone = await stack.enter_async_context(_drone(settings, store, owner, workspace, allow_local_git))
             await _until_available(store, owner, drone, stop)
             await _welcome(settings, store, owner, options, workspace, login_file)
             parts = [server, drone, asyncio.create_task(stop.wait(), name="stop signal")]
-            if options.demo and not stop.is_set():
-                parts.append(asyncio.create_task(_show_demo(settings, token), name="demo"))
+            if demo is not None and not stop.is_set():
+                parts.append(asyncio.create_task(_show_demo(settings, token, demo), name="demo"))
             await _until_one_ends(parts)
 
 
@@ -111,20 +116,27 @@ async def _welcome(
     _say(f"  Sign in (once, within 15 minutes): {link}")
     _say(f"  Workspace: {workspace}")
     if not await store.providers.all({"user": owner.id}, limit=1):
-        _say("  No model yet: `gadget-code provider add NAME BASE_URL --key-stdin`, or start again with --demo.")
-    _say(f'  Send a prompt from another terminal: gadget-code prompt "…"   (signed in by {login_file})')
+        _say(f"  No model yet: {_command()} provider add NAME BASE_URL --key-stdin (or start again with --demo)")
+    project = f" --project {DEMO_SLUG}" if options.demo else ""
+    _say(f'  Send a prompt from another terminal: {_command()} prompt "…"{project}   (signed in by {login_file})')
     _say("  Ctrl+C stops everything.")
     if options.open_browser and sys.stdout.isatty():
         await asyncio.to_thread(webbrowser.open, link)
 
 
-async def _show_demo(settings: Settings, token: str) -> None:
+def _command() -> str:
+    """How this install's `gadget-code` is called here: by its name where that is on PATH."""
+    return "gadget-code" if shutil.which("gadget-code") else str(Path(sys.executable).with_name("gadget-code"))
+
+
+async def _show_demo(settings: Settings, token: str, demo: DemoModel) -> None:
     """A first turn, as `gadget-code prompt` shows it."""
-    _say(f"\n$ gadget-code prompt --project {DEMO_SLUG} {json.dumps(DEMO_PROMPT)}")
+    _say(f"\n$ gadget-code prompt --project {DEMO_SLUG} {json.dumps(demo.prompt)}")
     api = ApiClient(settings.origin, token)
     renderer = Terminal()
     try:
-        options = PromptOptions(text=DEMO_PROMPT, project=DEMO_SLUG, model=f"Demo/{DEMO_MODEL['id']}")
+        model = f"{DEMO_PROVIDER}/{demo.model}"
+        options = PromptOptions(text=demo.prompt, project=DEMO_SLUG, model=model)
         await run_prompt(api, options, renderer)
         _say("\nThat was the demo. It stays up: send it a prompt of your own, or stop it with Ctrl+C.")
     except GadgetError as exc:
@@ -180,16 +192,11 @@ async def _models_of(provider: Provider, key: str | None) -> list[ProviderModel]
 
 async def _offer_workspace(store: Store, owner: User, workspace: Path) -> None:
     """A workspace that is a git work tree with a remote is a project without further ado."""
-    process = await asyncio.create_subprocess_exec(
-        *("git", "-C", str(workspace), "config", "--get", "remote.origin.url"),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    output, _ = await process.communicate()
-    url = output.decode(errors="replace").strip()
+    if not (workspace / ".git").exists():
+        return
+    url = (await run_child("git", "-C", str(workspace), "config", "--default", "", "remote.origin.url")).strip()
     slug = "".join(c if c.isalnum() and c.isascii() else "-" for c in workspace.name.lower()).strip("-")
-    if (workspace / ".git").exists() and slug and is_remote_git_url(url):
+    if slug and is_remote_git_url(url):
         await _project(store, owner, slug[:100], url)
 
 
@@ -210,12 +217,11 @@ async def _drone(
     environment = {**os.environ, "GADGET_DRONE_TOKEN": token, "GADGET_SERVER_URL": settings.origin}
     if allow_local_git:
         environment["GADGET_ALLOW_LOCAL_GIT"] = "true"
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gadget_drone", "--workspace", str(workspace)),
+    process = await start_child(
+        # -P: the workspace may be our current directory, and is not to be imported from.
+        *(sys.executable, "-P", "-m", "gadget_drone", "--quiet", "--workspace", str(workspace)),
         env=environment,
-        stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
-        start_new_session=True,  # Ctrl+C is for us: we stop it before the server that it talks to
     )
 
     async def ended() -> None:
@@ -229,13 +235,7 @@ async def _drone(
         task.cancel()
         with suppress(asyncio.CancelledError, GadgetError):
             await task
-        if process.returncode is None:
-            process.terminate()
-            try:
-                await asyncio.wait_for(process.wait(), _DRONE_STOP_S)
-            except TimeoutError:
-                process.kill()
-                await process.wait()
+        await stop_child(process, within_s=_DRONE_STOP_S)
 
 
 async def _until_available(store: Store, owner: User, drone: asyncio.Task[None], stop: asyncio.Event) -> None:

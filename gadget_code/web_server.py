@@ -64,8 +64,15 @@ def stop_signal() -> Iterator[asyncio.Event]:
             loop.remove_signal_handler(number)
 
 
-def bind(settings: Settings) -> tuple[socket.socket, Settings]:
-    """A listening socket, and the settings with the port it got. Raises GadgetError when the address is taken."""
+def bind(settings: Settings, *, insecure: bool = False) -> tuple[socket.socket, Settings]:
+    """A listening socket, and the settings with the port it got. Raises GadgetError when the address is taken, or is
+    one of the network without TLS in front and that is not said to be meant (`insecure`)."""
+    if not (settings.is_loopback or insecure or settings.is_https):
+        raise GadgetError(
+            ErrorCode.INVALID_REQUEST,
+            f"{settings.host} is reached from the network: put TLS in front and set GADGET_PUBLIC_URL to its https:// "
+            "URL, or say `serve --insecure`.",
+        )
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

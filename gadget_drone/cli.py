@@ -21,42 +21,44 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    except ModuleNotFoundError as exc:
+        print(
+            f"gadget-drone: {exc.name} is not installed; pip install 'gadget-code[drone]' brings it.", file=sys.stderr
+        )
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="gadget-drone", description="The daemon that does the work, in a directory of this machine."
-    )
-    options = argparse.ArgumentParser(add_help=False)
+    # Options may stand before the command and after it; without a command it is `start`.
+    options = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     options.add_argument("--workspace", type=Path, metavar="DIR", help="default: the current directory")
     options.add_argument("--server", metavar="URL", help="default: GADGET_SERVER_URL, or http://127.0.0.1:4270")
-    _add_start(parser, options)
-    commands = parser.add_subparsers(metavar="COMMAND")
-    start = commands.add_parser("start", parents=[options], help="start the drone (the default)")
-    start.add_argument("--name", help="default: its host and directory")
-    start.set_defaults(run=_start)
-    status = commands.add_parser("status", parents=[options], help="what this workspace is and holds")
-    status.add_argument("--json", action="store_true", help="print JSON")
-    status.set_defaults(run=_status)
-    doctor = commands.add_parser(
-        "doctor", parents=[options], help="what on this machine is missing, and how to mend it"
+    starting = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    starting.add_argument("--name", help="default: its host and directory")
+    starting.add_argument("--quiet", action="store_true", help="only warnings on the terminal (the log has all)")
+    parser = argparse.ArgumentParser(
+        prog="gadget-drone",
+        parents=[options, starting],
+        description="The daemon that does the work, in a directory of this machine.",
     )
-    doctor.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=_start, workspace=None, server=None, name=None, quiet=False)
+    commands = parser.add_subparsers(metavar="COMMAND")
+    commands.add_parser("start", parents=[options, starting], help="start the drone (the default)")
+    status = commands.add_parser("status", parents=[options], help="what this workspace is and holds")
+    status.set_defaults(run=_status)
+    doctor = commands.add_parser("doctor", parents=[options], help="what is missing on this machine")
     doctor.set_defaults(run=_doctor)
+    for command in (status, doctor):
+        command.add_argument("--json", action="store_true", help="print JSON")
     return parser
-
-
-def _add_start(parser: argparse.ArgumentParser, options: argparse.ArgumentParser) -> None:
-    for action in options._actions:
-        parser._add_action(action)
-    parser.add_argument("--name", help="default: its host and directory")
-    parser.set_defaults(run=_start)
 
 
 def _start(arguments: argparse.Namespace) -> int:
     from gadget_drone.start import start
 
-    return start(arguments.workspace or Path.cwd(), server_url=arguments.server, name=arguments.name)
+    return start(
+        arguments.workspace or Path.cwd(), server_url=arguments.server, name=arguments.name, quiet=arguments.quiet
+    )
 
 
 def _status(arguments: argparse.Namespace) -> int:

@@ -29,7 +29,7 @@ _PR_SET_DUMPABLE = 4
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def start(directory: Path, *, server_url: str | None, name: str | None) -> int:
+def start(directory: Path, *, server_url: str | None, name: str | None, quiet: bool) -> int:
     """Runs a drone until SIGTERM or Ctrl+C. Raises GadgetError."""
     _hide_memory()
     try:
@@ -41,7 +41,7 @@ def start(directory: Path, *, server_url: str | None, name: str | None) -> int:
     for secret in ("GADGET_DRONE_TOKEN", "GADGET_PASSWORD"):
         os.environ.pop(secret, None)
     with Workspace.open(directory, hostname=socket.gethostname() or "unknown") as workspace:
-        _set_up_logs(workspace.logs_dir / "drone.log", settings.log_level)
+        _set_up_logs(workspace.logs_dir / "drone.log", settings.log_level, quiet=quiet)
         for warning in workspace.warnings:
             log.warning("%s", warning)
         if settings.drone_token is None:
@@ -96,14 +96,21 @@ def _with_credentials(settings: DroneSettings) -> DroneSettings:
             ErrorCode.NOT_AUTHENTICATED,
             "Who is this drone's user? Set GADGET_DRONE_TOKEN, or GADGET_EMAIL and GADGET_PASSWORD.",
         )
-    email = email or input(f"E-mail at {settings.server_url}: ")
-    return settings.model_copy(update={"email": email, "password": SecretStr(getpass.getpass("Password: "))})
+    try:
+        email = email or input(f"E-mail at {settings.server_url}: ")
+        typed = getpass.getpass("Password: ")
+    except EOFError as exc:
+        raise GadgetError(ErrorCode.NOT_AUTHENTICATED, "Nothing was entered; start again.") from exc
+    return settings.model_copy(update={"email": email, "password": SecretStr(typed)})
 
 
-def _set_up_logs(path: Path, level: str) -> None:
+def _set_up_logs(path: Path, level: str, *, quiet: bool) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
     file = RotatingFileHandler(path, maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="utf-8")
-    handlers: list[logging.Handler] = [file, logging.StreamHandler(sys.stderr)]
+    terminal = logging.StreamHandler(sys.stderr)
+    if quiet:
+        terminal.setLevel(logging.WARNING)
+    handlers: list[logging.Handler] = [file, terminal]
     for handler in handlers:
         handler.setFormatter(_Plain("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S"))
     logging.basicConfig(level=level.upper(), handlers=handlers, force=True)

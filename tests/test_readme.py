@@ -275,9 +275,5 @@ def test_the_demo_shows_what_the_readme_says_takes_a_prompt_and_ends(demo: Proce
     ended_cleanly(demo, signal.SIGTERM)
 
 
-@pytest.mark.xfail(
-    reason="the demo's own client takes the handler of Ctrl+C and gives none back: up.py, client/prompt.py",
-    strict=False,
-)
 def test_ctrl_c_after_the_demos_turn_ends_everything(demo: Process) -> None:
     ended_cleanly(demo, signal.SIGINT)

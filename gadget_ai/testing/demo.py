@@ -68,7 +68,7 @@ if __name__ == "__main__":
 }
 """Path -> content."""
 
-DEMO_PROMPT = "The tests of this project fail. Find out why and mend it."
+DEMO_PROMPT = "The tests of this project fail. Find out why, mend it, and run them again."
 
 TEST_COMMAND = "python3 -m unittest -v"
 _DELTA_CHARS = 5

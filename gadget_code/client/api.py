@@ -34,11 +34,14 @@ class ApiClient:
     async def patch(self, path: str, body: Mapping[str, Any]) -> Any:
         return await self._request("PATCH", path, json=body)
 
-    async def items(self, path: str) -> AsyncIterator[dict[str, Any]]:
+    async def delete(self, path: str) -> None:
+        await self._request("DELETE", path)
+
+    async def items(self, path: str, **query: Any) -> AsyncIterator[dict[str, Any]]:
         """All items of a list, newest first."""
         cursor = None
         while True:
-            page = await self.get(path, cursor=cursor)
+            page = await self.get(path, cursor=cursor, **query)
             for item in page["items"]:
                 yield item
             cursor = page["nextCursor"]

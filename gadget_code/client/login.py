@@ -40,12 +40,10 @@ def _saved() -> tuple[str, str] | None:
 
 
 async def sign_in(server: str | None) -> ApiClient:
-    """A client of `server` (by default the one signed in to last). In this order: GADGET_TOKEN, GADGET_EMAIL and
-    GADGET_PASSWORD, the saved login, a question on the terminal. Raises GadgetError."""
+    """A client of `server` (by default the one signed in to last). In this order: GADGET_EMAIL and GADGET_PASSWORD,
+    the saved login, a question on the terminal. Raises GadgetError."""
     saved = _saved()
     server = (server or os.environ.get("GADGET_SERVER_URL") or (saved[0] if saved else DEFAULT_SERVER)).rstrip("/")
-    if token := os.environ.get("GADGET_TOKEN"):
-        return ApiClient(server, token)
     email, password = os.environ.get("GADGET_EMAIL"), os.environ.get("GADGET_PASSWORD")
     if email and password:
         return ApiClient(server, (await _log_in(server, email, password)).token)
@@ -65,8 +63,11 @@ async def ask_and_log_in(server: str) -> SignedIn:
             f"Not signed in to {server}: run `gadget-code login --server {server}`, "
             "or set GADGET_EMAIL and GADGET_PASSWORD.",
         )
-    email = await asyncio.to_thread(input, "E-mail: ")
-    password = await asyncio.to_thread(getpass.getpass, "Password: ")
+    try:
+        email = await asyncio.to_thread(input, "E-mail: ")
+        password = await asyncio.to_thread(getpass.getpass, "Password: ")
+    except EOFError as exc:
+        raise GadgetError(ErrorCode.NOT_AUTHENTICATED, "Nothing was entered; sign in again.") from exc
     signed_in = await _log_in(server, email, password)
     save_login(server, signed_in.token)
     return signed_in

@@ -1,7 +1,6 @@
 """`gadget-code prompt`: one turn, streamed."""
 
 import asyncio
-import signal
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from gadget_api.events import EVENT_TYPES
 from gadget_api.ids import new_id
 from gadget_api.providers import Provider
 from gadget_api.sessions import ChatSession
-from gadget_api.turns import MAX_PROMPT_BYTES, ChatTurn, ChatTurnStatus
+from gadget_api.turns import MAX_PROMPT_BYTES, ChatTurn
 from gadget_code.client.api import ApiClient
 from gadget_code.client.render import Renderer
 from gadget_code.client.watcher import Watcher, turn_of
@@ -25,16 +24,20 @@ class PromptOptions:
     """A slug; by default the newest project."""
     session: str | None = None
     """An id; by default a new session."""
+    go_on: bool = False
+    """In the project's newest session."""
     drone: str | None = None
     """A name; by default any that fits."""
     model: str | None = None
     """A model's id or `provider/id`; by default what the newest session uses."""
 
 
-async def run_prompt(api: ApiClient, options: PromptOptions, renderer: Renderer) -> bool:
+async def run_prompt(
+    api: ApiClient, options: PromptOptions, renderer: Renderer, interrupts: asyncio.Event | None = None
+) -> bool:
     """Submits the prompt and shows the turn until it ends. Whether it finished well; raises GadgetError.
 
-    The first Ctrl+C cancels the turn, the second leaves it running.
+    `interrupts` is set at each Ctrl+C: the first cancels the turn, the second leaves it running (CancelledError).
     """
     size = len(options.text.encode(errors="replace"))
     if size > MAX_PROMPT_BYTES:
@@ -47,46 +50,37 @@ async def run_prompt(api: ApiClient, options: PromptOptions, renderer: Renderer)
     try:
         body = {"content": options.text, "promptId": new_id()}
         turn = ChatTurn.model_validate(await api.post(f"/sessions/{session.id}/turns", body))
-        return await _follow(watcher, turn, renderer)
+        canceller = asyncio.create_task(
+            _cancel_when(interrupts or asyncio.Event(), watcher, turn, asyncio.current_task()), name="canceller"
+        )
+        try:
+            return await _follow(watcher, turn, renderer)
+        finally:
+            canceller.cancel()
     finally:
         renderer.close()
         await watcher.close()
 
 
 async def _follow(watcher: Watcher, turn: ChatTurn, renderer: Renderer) -> bool:
-    interrupts = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGINT, interrupts.set)
-    canceller = asyncio.create_task(_cancel_when(interrupts, watcher, turn, asyncio.current_task()), name="canceller")
-    _show_status(turn, renderer)
+    renderer.waiting("")
     was_lost = False
-    try:
-        async for name, payload in watcher.events():
-            if name == "connection":
-                if was_lost or not payload:
-                    renderer.waiting("Connected again." if payload else "The connection is lost; the work goes on.")
-                was_lost = not payload
-            elif name == "failed":
-                raise payload
-            elif name == "turnStatus":
-                now = turn_of(payload)
-                if now.id == turn.id:
-                    _show_status(now, renderer)
-            elif name in EVENT_TYPES and payload["turnId"] == turn.id:
-                renderer.show(name, payload)
-                if name == "workOrderComplete":
-                    return bool(payload["success"])
-        raise AssertionError("the events of a watcher do not end")
-    finally:
-        loop.remove_signal_handler(signal.SIGINT)
-        canceller.cancel()
-
-
-def _show_status(turn: ChatTurn, renderer: Renderer) -> None:
-    if turn.status is ChatTurnStatus.QUEUED:
-        renderer.waiting(turn.status_reason or "Waiting for a drone.")
-    elif turn.status is ChatTurnStatus.PROCESSING and turn.status_reason is not None:
-        renderer.waiting(turn.status_reason)
+    async for name, payload in watcher.events():
+        if name == "connection":
+            if was_lost or not payload:
+                renderer.waiting("Connected again." if payload else "The connection is lost; the work goes on.")
+            was_lost = not payload
+        elif name == "failed":
+            raise payload
+        elif name == "turnStatus":
+            now = turn_of(payload)
+            if now.id == turn.id and now.status_reason is not None:
+                renderer.waiting(now.status_reason)
+        elif name in EVENT_TYPES and payload["turnId"] == turn.id:
+            renderer.show(name, payload)
+            if name == "workOrderComplete":
+                return bool(payload["success"])
+    raise AssertionError("the events of a watcher do not end")
 
 
 async def _cancel_when(
@@ -109,6 +103,9 @@ async def _session(api: ApiClient, options: PromptOptions) -> ChatSession:
             session = ChatSession.model_validate(await api.patch(f"/sessions/{session.id}", {"drone": drone}))
         return session
     project = await _project_id(api, options.project)
+    if options.go_on:
+        async for item in api.items("/sessions", project=project):
+            return ChatSession.model_validate(item)
     provider, model = await _model(api, options.model)
     name = " ".join(options.text.split())[:60]
     new = {"name": name, "project": project, "provider": provider, "selectedModel": model, "drone": drone}
@@ -144,13 +141,18 @@ async def _model(api: ApiClient, wanted: str | None) -> tuple[str, str]:
     if wanted is None:
         async for session in api.items("/sessions"):
             return str(session["provider"]), str(session["selectedModel"])
-    async for item in api.items("/providers"):
-        provider = Provider.model_validate(item)
-        for model in provider.models:
-            if wanted in (None, model.id, model.name, f"{provider.name}/{model.id}"):
-                return provider.id, model.id
-    if wanted is not None:
-        raise GadgetError(ErrorCode.NOT_FOUND, f"No provider has a model {wanted}.")
+    providers = [Provider.model_validate(item) async for item in api.items("/providers")]
+    known = [
+        (f"{provider.name}/{model.id}", provider.id, model.id) for provider in providers for model in provider.models
+    ]
+    fitting = [entry for entry in known if wanted in (None, entry[0], entry[2])]
+    if len(fitting) == 1:
+        return fitting[0][1:]
+    names = ", ".join(name for name, _, _ in (fitting or known)[:20])
+    if fitting:
+        raise GadgetError(ErrorCode.INVALID_REQUEST, f"Choose a model with --model; there are: {names}.")
+    if known:
+        raise GadgetError(ErrorCode.NOT_FOUND, f"No provider has a model {wanted}; there are: {names}.")
     raise GadgetError(
         ErrorCode.NOT_FOUND,
         "There is no model yet; add a provider with `gadget-code provider add NAME BASE_URL --model MODEL`.",

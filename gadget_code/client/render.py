@@ -22,7 +22,7 @@ class Renderer(Protocol):
         ...
 
     def waiting(self, reason: str) -> None:
-        """Nothing comes for now, and why."""
+        """Nothing comes for now, and why; "" when there is no special reason."""
         ...
 
     def close(self) -> None: ...
@@ -39,7 +39,8 @@ class JsonLines:
         self._out.flush()
 
     def waiting(self, reason: str) -> None:
-        print(reason, file=sys.stderr)
+        if reason:
+            print(reason, file=sys.stderr)
 
     def close(self) -> None:
         self._out.flush()
@@ -53,7 +54,7 @@ class Terminal:
         self._status: Status | None = None
         self._open_text: str | None = None
         """The kind of text that the current line is in the middle of."""
-        self._waiting_for = ""
+        self._waiting_for: str | None = None if self._console.is_terminal else ""
 
     def show(self, name: str, payload: dict[str, Any]) -> None:
         self._stop_spinner()
@@ -88,7 +89,7 @@ class Terminal:
         self._waiting_for = reason
         self._end_text()
         if self._console.is_terminal:
-            self._spin(reason)
+            self._spin(reason or "starting")
         else:
             self._console.print(Text(reason, style="dim"))
 
@@ -114,9 +115,8 @@ class Terminal:
     def _summary(self, payload: dict[str, Any]) -> None:
         self._end_text()
         stats = TurnStats.model_validate(payload["stats"])
-        tokens = (
-            f"{stats.input_tokens:,} tokens in ({stats.cached_input_tokens:,} cached), {stats.response_tokens:,} out"
-        )
+        cached = f" ({stats.cached_input_tokens:,} cached)" if stats.cached_input_tokens else ""
+        tokens = f"{stats.input_tokens:,} tokens in{cached}, {stats.response_tokens:,} out"
         cost = f", ${stats.cost:.4f}" if stats.cost is not None else ""
         tools = f"{stats.tool_call_count} tool call{'' if stats.tool_call_count == 1 else 's'}"
         style = "green" if payload["success"] else "red"
@@ -125,6 +125,7 @@ class Terminal:
         )
         if payload["error"] is not None:
             self._console.print(Text(_clean(ErrorInfo.model_validate(payload["error"]).message), style="red"))
+        self._console.print(Text(f"session {payload['chatSessionId']}: go on with --continue", style="dim"))
 
     def _spin(self, what: str) -> None:
         if self._console.is_terminal:

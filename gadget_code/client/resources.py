@@ -1,10 +1,11 @@
-"""`gadget-code project` and `provider`: what a prompt needs, without a browser."""
+"""`gadget-code project`, `provider`, `session` and `drone`: what a prompt needs, without a browser."""
 
 import argparse
 import json
 import sys
 from typing import Any
 
+from gadget_api.errors import ErrorCode, GadgetError
 from gadget_code.client.api import ApiClient
 
 
@@ -27,7 +28,11 @@ async def provider_add(api: ApiClient, arguments: argparse.Namespace) -> None:
     provider = await api.post("/providers", new)
     models = [{"id": model} for model in arguments.model]
     if not models:
-        models = (await api.get(f"/providers/{provider['_id']}/models"))["items"]
+        try:
+            models = (await api.get(f"/providers/{provider['_id']}/models"))["items"]
+        except GadgetError:
+            await api.delete(f"/providers/{provider['_id']}")  # nothing half-made
+            raise
     window = {"contextWindow": arguments.context_window} if arguments.context_window else {}
     entries = [{"name": model["id"], **model, **window} for model in models]
     provider = await api.patch(f"/providers/{provider['_id']}", {"models": entries})
@@ -39,6 +44,52 @@ async def provider_list(api: ApiClient, arguments: argparse.Namespace) -> None:
     providers = [provider async for provider in api.items("/providers")]
     lines = [f"{p['name']}  {p['baseUrl']}  {', '.join(m['id'] for m in p['models'])}" for p in providers]
     _say(arguments, providers, "\n".join(lines) or "There is none yet.")
+
+
+async def project_remove(api: ApiClient, arguments: argparse.Namespace) -> None:
+    await _remove(api, "/projects", "slug", arguments)
+
+
+async def provider_remove(api: ApiClient, arguments: argparse.Namespace) -> None:
+    await _remove(api, "/providers", "name", arguments)
+
+
+async def session_list(api: ApiClient, arguments: argparse.Namespace) -> None:
+    sessions = [session async for session in api.items("/sessions")]
+    lines = [f"{s['_id']}  {s['createdAt'][:16]}  {s['name']}" for s in sessions]
+    _say(arguments, sessions, "\n".join(lines) or "There is none yet.")
+
+
+async def session_remove(api: ApiClient, arguments: argparse.Namespace) -> None:
+    await api.delete(f"/sessions/{arguments.which}")
+    _say(arguments, {}, "Removed, with all its turns.")
+
+
+async def drone_list(api: ApiClient, arguments: argparse.Namespace) -> None:
+    drones = [drone async for drone in api.items("/drones")]
+    lines = [f"{d['name']}  {d['status']}  {d['hostname']}:{d['workspaceDir']}" for d in drones]
+    _say(arguments, drones, "\n".join(lines) or "There is none yet.")
+
+
+async def drone_remove(api: ApiClient, arguments: argparse.Namespace) -> None:
+    """Revokes the drone's credential, too."""
+    await _remove(api, "/drones", "name", arguments)
+
+
+async def drone_token(api: ApiClient, arguments: argparse.Namespace) -> None:
+    """A credential for a new drone, told once."""
+    made = await api.post("/drones/tokens", {})
+    _say(arguments, made, f"GADGET_DRONE_TOKEN={made['token']}")
+
+
+async def _remove(api: ApiClient, path: str, key: str, arguments: argparse.Namespace) -> None:
+    """Removes the one that has this name or id."""
+    found = [item async for item in api.items(path) if arguments.which in (item[key], item["_id"])]
+    if len(found) != 1:
+        many = "several have" if found else "none has"
+        raise GadgetError(ErrorCode.NOT_FOUND, f"There is not one such: {many} the name {arguments.which}; try its id.")
+    await api.delete(f"{path}/{found[0]['_id']}")
+    _say(arguments, found[0], f"Removed {found[0][key]}.")
 
 
 def _say(arguments: argparse.Namespace, data: Any, text: str) -> None:

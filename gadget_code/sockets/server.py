@@ -13,7 +13,6 @@ from typing import Any
 import engineio
 import orjson
 import socketio
-from engineio.exceptions import SocketIsClosedError
 from engineio.packet import MESSAGE
 from engineio.packet import Packet as EngineFrame
 from socketio.packet import ACK, CONNECT, DISCONNECT, EVENT, Packet
@@ -46,6 +45,10 @@ class _Json:
         return orjson.loads(text)
 
 
+class _Malformed(Exception):
+    """What a client sent ends its connection."""
+
+
 class _Frame(Packet):  # type: ignore[misc]  # the library has no types
     """A Socket.IO packet that is JSON, names an event a client may name, and has no attachments."""
 
@@ -55,18 +58,14 @@ class _Frame(Packet):  # type: ignore[misc]  # the library has no types
         try:
             attachments: int | None = super().decode(encoded_packet)
         except (ValueError, TypeError, IndexError, RecursionError) as exc:
-            log.info("a malformed packet closed its connection: %s", type(exc).__name__)
-            raise SocketIsClosedError from exc
+            raise _Malformed("a malformed packet") from exc
         if self.packet_type not in (CONNECT, DISCONNECT, EVENT, ACK) or attachments:
-            log.info("a packet that no client may send closed its connection")
-            raise SocketIsClosedError
+            raise _Malformed("a packet that no client may send")
         if self.packet_type == ACK and not (isinstance(self.data, list) and isinstance(self.id, int)):
-            log.info("an acknowledgement of nothing closed its connection")
-            raise SocketIsClosedError
+            raise _Malformed("an acknowledgement of nothing")
         if self.packet_type == EVENT:
             if not (isinstance(self.data, list) and self.data and isinstance(self.data[0], str)):
-                log.info("an event without a name closed its connection")
-                raise SocketIsClosedError
+                raise _Malformed("an event without a name")
             if self.data[0] in _RESERVED:
                 self.data[0] = f"reserved name {self.data[0]}"
         return attachments
@@ -138,10 +137,16 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
             socket.queue.put_nowait(waiting.get_nowait())
         await super()._handle_eio_connect(eio_sid, environ)
 
+    async def _handle_eio_message(self, eio_sid: str, data: str) -> None:
+        try:
+            await super()._handle_eio_message(eio_sid, data)
+        except _Malformed as exc:
+            log.info("%s closed its connection", exc)
+            await self.cut(eio_sid)
+
     async def _handle_connect(self, eio_sid: str, namespace: str | None, data: Any) -> None:
         if self.manager.sid_from_eio_sid(eio_sid, namespace or "/") is not None:
-            log.info("a second sign-in on one socket closed it")
-            raise SocketIsClosedError
+            raise _Malformed("a second sign-in")
         await super()._handle_connect(eio_sid, namespace, data)
 
     def is_open(self, sid: str) -> bool:

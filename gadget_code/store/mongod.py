@@ -5,14 +5,11 @@ transactions hold), started and waited for, started again when it dies, stopped 
 """
 
 import asyncio
-import ctypes
-import functools
 import hashlib
 import importlib.util
 import logging
 import os
 import shutil
-import signal
 import socket
 import sys
 import tempfile
@@ -26,6 +23,7 @@ from pymongo import AsyncMongoClient
 from pymongo.errors import OperationFailure, PyMongoError
 
 from gadget_api.errors import ErrorCode, GadgetError
+from gadget_code.children import start_child, stop_child
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +34,6 @@ _STOP_S = 15.0
 _SOCKET_NAME = "mongodb-27017.sock"  # what mongod calls it under --unixSocketPrefix
 _MAX_SOCKET_PATH = 100  # sockaddr_un holds 108 bytes on Linux, 104 on macOS
 _ALREADY_INITIATED = 23
-_PR_SET_PDEATHSIG = 1
 
 
 def find_mongod() -> Path:
@@ -148,42 +145,22 @@ class _Mongod:
                 await asyncio.sleep(5)
 
     async def stop(self) -> None:
-        process = self._process
-        if process is None or process.returncode is not None:
-            return
-        process.send_signal(signal.SIGTERM)
-        try:
-            await asyncio.wait_for(process.wait(), _STOP_S)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
+        if self._process is not None:
+            await stop_child(self._process, within_s=_STOP_S)
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         socket_path = self._run / _SOCKET_NAME
         socket_path.unlink(missing_ok=True)
         if self._log.exists() and self._log.stat().st_size > 10_000_000:
             self._log.replace(self._log.with_suffix(".log.1"))
-        return await asyncio.create_subprocess_exec(
-            self._binary,
-            *(
-                "--dbpath",
-                self._data,
-                "--replSet",
-                REPLICA_SET,
-                "--bind_ip",
-                socket_path,
-                "--unixSocketPrefix",
-                self._run,
-            ),
-            *("--wiredTigerCacheSizeGB", "0.25", "--oplogSize", "64", "--quiet"),
-            *("--logpath", self._log, "--logappend"),
+        return await start_child(
+            str(self._binary),
+            *("--dbpath", str(self._data), "--replSet", REPLICA_SET, "--oplogSize", "64"),
+            *("--bind_ip", str(socket_path), "--unixSocketPrefix", str(self._run)),
+            *("--wiredTigerCacheSizeGB", "0.25", "--quiet", "--logpath", str(self._log), "--logappend"),
             *("--setParameter", "diagnosticDataCollectionEnabled=false"),
-            stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
-            # Out of our terminal's group: Ctrl+C is for us, and we stop it when its last client is done.
-            start_new_session=True,
-            preexec_fn=functools.partial(_die_with_parent, os.getpid()) if sys.platform == "linux" else None,
         )
 
     def _last_words(self) -> str:
@@ -193,17 +170,6 @@ class _Mongod:
                 return file.read().decode(errors="replace").strip().splitlines()[-1]
         except (OSError, IndexError):
             return "it wrote nothing"
-
-
-_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
-
-
-def _die_with_parent(parent: int) -> None:
-    """In the child: have the kernel end it (cleanly, by SIGTERM) when this service is killed."""
-    assert _libc is not None
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 async def _exits_before(process: asyncio.subprocess.Process, ready: Awaitable[None]) -> bool:
