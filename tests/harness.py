@@ -142,14 +142,14 @@ class Web(Process):
     def at(cls, directory: Path, mongodb_url: str | None = None, **settings: str) -> "Web":
         """Started, and ready."""
         directory.mkdir(parents=True, exist_ok=True)
-        env = clean_environment(
-            GADGET_DATA_DIR=str(directory / "data"),
-            GADGET_OPEN_REGISTRATION="true",
-            GADGET_ALLOW_PRIVATE_URLS="true",
-            GADGET_DATABASE=f"t{new_id()}",
+        defaults = {
+            "GADGET_DATA_DIR": str(directory / "data"),
+            "GADGET_OPEN_REGISTRATION": "true",
+            "GADGET_ALLOW_PRIVATE_URLS": "true",
+            "GADGET_DATABASE": f"t{new_id()}",
             **({"GADGET_MONGODB_URL": mongodb_url} if mongodb_url is not None else {}),
-            **settings,
-        )
+        }
+        env = clean_environment(**{**defaults, **settings})
         web = cls([sys.executable, "-m", "gadget_code", "serve", "--port", "0"], env, directory / "web.log")
         return web.start()
 
