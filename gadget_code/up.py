@@ -213,29 +213,39 @@ async def _drone(
 ) -> AsyncIterator[asyncio.Task[None]]:
     """One drone as a child process while the context is open. Gives the task that ends when it does."""
     workspace.mkdir(parents=True, exist_ok=True)
-    token, _ = await store.tokens.issue(owner.id, TokenKind.DRONE)
-    environment = {**os.environ, "GADGET_DRONE_TOKEN": token, "GADGET_SERVER_URL": settings.origin}
+    environment = {**os.environ, "GADGET_SERVER_URL": settings.origin}
     if allow_local_git:
         environment["GADGET_ALLOW_LOCAL_GIT"] = "true"
-    process = await start_child(
-        # -P: the workspace may be our current directory, and is not to be imported from.
-        *(sys.executable, "-P", "-m", "gadget_drone", "--quiet", "--workspace", str(workspace)),
-        env=environment,
-        stdout=asyncio.subprocess.DEVNULL,
-    )
+    child: list[asyncio.subprocess.Process] = []
 
-    async def ended() -> None:
-        status = await process.wait()
-        raise GadgetError(ErrorCode.INTERNAL, f"The drone ended (status {status}); see {workspace}/.gadget/logs/.")
+    async def keep_running() -> None:
+        clock = asyncio.get_running_loop().time
+        while True:
+            begun = clock()
+            # A fresh one each time: it may be its credential that ended (a new password ends them all).
+            token, _ = await store.tokens.issue(owner.id, TokenKind.DRONE)
+            process = await start_child(
+                # -P: the workspace may be our current directory, and is not to be imported from.
+                *(sys.executable, "-P", "-m", "gadget_drone", "--quiet", "--workspace", str(workspace)),
+                env={**environment, "GADGET_DRONE_TOKEN": token},
+                stdout=asyncio.subprocess.DEVNULL,
+            )
+            child.append(process)
+            status = await process.wait()
+            message = f"The drone ended (status {status}); its log is in {workspace}/.gadget/logs/."
+            if clock() - begun < _DRONE_READY_S / 10:
+                raise GadgetError(ErrorCode.INTERNAL, message)
+            _say(f"{message} It is started again.")
 
-    task = asyncio.create_task(ended(), name="drone")
+    task = asyncio.create_task(keep_running(), name="drone")
     try:
         yield task
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError, GadgetError):
             await task
-        await stop_child(process, within_s=_DRONE_STOP_S)
+        for process in child[-1:]:
+            await stop_child(process, within_s=_DRONE_STOP_S)
 
 
 async def _until_available(store: Store, owner: User, drone: asyncio.Task[None], stop: asyncio.Event) -> None:

@@ -4,7 +4,6 @@ from fastapi import APIRouter, Request
 
 from gadget_api.errors import ErrorCode, NotAuthenticated
 from gadget_api.users import NewPassword, User, UserChanges
-from gadget_code.auth.tokens import TokenKind
 from gadget_code.routes.access import CurrentUser, IdeCaller, WithService, client_address
 
 router = APIRouter(prefix="/users/me", tags=["users"])
@@ -24,7 +23,8 @@ async def change_me(changes: UserChanges, user: CurrentUser, service: WithServic
 async def change_password(
     new: NewPassword, request: Request, user: CurrentUser, identity: IdeCaller, service: WithService
 ) -> None:
-    """Sets a new password and ends every other session of the account. Its drones keep their credentials."""
+    """Changes the password, and ends every other session and drone of the account. The first password of an account
+    that was made by a sign-in link ends none."""
     service.login_limits.attempt(user.email, client_address(request))
     hashed = await service.store.users.password_hash(user.id)
     # An account made by a sign-in link has no password yet: whoever holds its session may set the first.
@@ -34,4 +34,5 @@ async def change_password(
     await service.store.users.set_password_hash(
         user.id, await service.passwords.hash(new.new_password.get_secret_value())
     )
-    await service.store.tokens.revoke(user=user.id, kind=TokenKind.IDE, keep=identity.token_hash)
+    if hashed is not None:
+        await service.store.tokens.revoke(user=user.id, keep=identity.token_hash)

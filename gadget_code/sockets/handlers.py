@@ -60,7 +60,8 @@ def register(service: Service, connections: Connections) -> None:
             reply = await (drone if connection.is_drone else ide)[name](connection, _validated(event, payload))
             return (reply or c.Done()).to_wire()
         except GadgetError as exc:
-            log.info("%s was refused: %s", name, exc.code)
+            # Refusals for rate are as many as a client likes.
+            log.log(logging.DEBUG if exc.code is ErrorCode.RATE_LIMITED else logging.INFO, "%s: %s", name, exc.code)
             return failure(exc)
         except Exception:
             log.exception("%s failed", name)

@@ -139,6 +139,8 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
 
     async def _handle_eio_message(self, eio_sid: str, data: str) -> None:
         try:
+            if not data:  # the library would take it for a packet that it is to make
+                raise _Malformed("an empty packet")
             await super()._handle_eio_message(eio_sid, data)
         except _Malformed as exc:
             log.info("%s closed its connection", exc)

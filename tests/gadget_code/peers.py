@@ -225,7 +225,9 @@ class RawSocket:
         return await self.until(lambda frame: frame.startswith(("40", "44")))
 
     async def send(self, frame: str | bytes) -> None:
-        await self._socket.send(frame)
+        """Sends as much of it as the server takes."""
+        with suppress(ConnectionClosed):
+            await self._socket.send(frame)
 
     async def call(self, event: str, *payload: Any, id: int = 1) -> dict[str, Any]:
         await self.send(f"42{id}{json.dumps([event, *payload])}")
