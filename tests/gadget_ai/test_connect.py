@@ -53,6 +53,7 @@ def test_a_key_that_cannot_be_sent_is_refused_without_being_shown(api: ApiType, 
 @both
 @pytest.mark.parametrize("url", ["http://x\x01y/v1", "http://xn--zzzzz-.invalid\u2028/v1"])
 def test_a_url_that_cannot_be_dialled_is_unreachable(api: ApiType, url: str) -> None:
+    unchecked = provider(api).model_copy(update={"base_url": url})
     with pytest.raises(LLMError) as caught:
-        connect(provider(api, base_url=url))
+        connect(unchecked)
     assert caught.value.code is ErrorCode.MODEL_UNREACHABLE
