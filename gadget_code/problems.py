@@ -5,11 +5,16 @@ import logging
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from gadget_api.errors import ErrorCode, GadgetError, InvalidInput, NotAuthenticated, Problem, TooMany
 
 log = logging.getLogger(__name__)
+_SENTENCES = {
+    404: "There is nothing at this address.",
+    405: "This address does not take that method.",
+}
 
 _MAX_PLACE = 100
 """Characters of a field's name: one that nobody knows is the caller's own, of any length."""
@@ -50,8 +55,12 @@ def handle_errors(app: FastAPI) -> None:
     async def http(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         code = _BY_STATUS.get(error.status_code, ErrorCode.INVALID_REQUEST)
-        detail = str(error.detail) if error.status_code != 404 else "There is nothing at this address."
+        detail = _SENTENCES.get(error.status_code) or f"{str(error.detail).rstrip('.')}."
         return _response(error.status_code, "The request cannot be taken", detail, code, dict(error.headers or {}))
+
+    async def left(_: Request, error: Exception) -> Response:
+        # In the middle of its body: nobody reads what is answered, or it was told already that this is too much.
+        return problem_response(InvalidInput("The request ended too early."))
 
     async def unexpected(_: Request, error: Exception) -> Response:
         log.error("a request failed", exc_info=error)
@@ -60,6 +69,7 @@ def handle_errors(app: FastAPI) -> None:
     app.add_exception_handler(GadgetError, known)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(ClientDisconnect, left)
     app.add_exception_handler(Exception, unexpected)
 
 

@@ -69,7 +69,8 @@ class Terminal:
                 mark, style = ("✗", "red") if payload["isError"] else ("✓", "green")
                 detail = f"{seconds:.1f}s"
                 if payload["isError"]:
-                    detail += " " + (_clean(payload["response"]).strip().splitlines() or [""])[0][:200]
+                    # Of a failed command the last line is its exit status; of another tool there is one line alone.
+                    detail += " " + (_clean(payload["response"]).strip().splitlines() or [""])[-1][:200]
                 self._line(f"  {mark} ", style, detail)
                 self._spin("thinking")
             case "step":
