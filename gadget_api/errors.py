@@ -16,6 +16,8 @@ Every message is one plain sentence that says what to do. Codes are compared, ne
 from enum import StrEnum
 from typing import Any, ClassVar
 
+from pydantic import ValidationError
+
 from gadget_api.model import WireModel
 
 
@@ -177,8 +179,22 @@ class Problem(WireModel):
     code: ErrorCode
 
     def to_error(self) -> GadgetError:
-        """The error that a client raises for it; told apart by `code`."""
-        return GadgetError(self.code, self.detail, retryable=self.status in (429, 502, 503))
+        """The error that a client raises for it: Unavailable when trying again may help."""
+        if self.status in (429, 502, 503):
+            return Unavailable(self.code, self.detail)
+        return GadgetError(self.code, self.detail)
+
+
+def refusal(status: int, body: bytes, server: str) -> GadgetError:
+    """The error that a client raises for an answer that is not a success: the problem in it, or that what answers at
+    the URL `server` is something else."""
+    try:
+        return Problem.model_validate_json(body).to_error()
+    except ValidationError:
+        return Unavailable(
+            ErrorCode.SERVER_UNREACHABLE,
+            f"What answers at {server} (status {status}) is no Gadget Code server; check the URL.",
+        )
 
 
 def failure(error: GadgetError) -> dict[str, Any]:

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from pydantic import ValidationError
 
 from gadget_api.drones import NewRegistration, Registered
-from gadget_api.errors import ErrorCode, GadgetError, Problem, Unavailable
+from gadget_api.errors import ErrorCode, GadgetError, Unavailable, refusal
 from gadget_api.history import HistoryPage, TurnHistory
 from gadget_api.protocol import API_PREFIX
 from gadget_api.users import SignedIn
@@ -76,12 +75,4 @@ class Server:
             ) from exc
         if response.is_success:
             return response.json() if response.content else None
-        try:
-            problem = Problem.model_validate_json(response.content)
-        except ValidationError as exc:
-            raise Unavailable(
-                ErrorCode.SERVER_UNREACHABLE,
-                f"What answers at {self.url} (status {response.status_code}) is no Gadget Code server; mend --server.",
-            ) from exc
-        error = problem.to_error()
-        raise Unavailable(error.code, error.message) if error.retryable else error
+        raise refusal(response.status_code, response.content, self.url)

@@ -4,9 +4,8 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import httpx
-from pydantic import ValidationError
 
-from gadget_api.errors import ErrorCode, GadgetError, Problem, Unavailable
+from gadget_api.errors import ErrorCode, GadgetError, Unavailable, refusal
 from gadget_api.protocol import API_PREFIX
 
 _TIMEOUT = httpx.Timeout(30.0, connect=5.0)
@@ -67,11 +66,4 @@ class ApiClient:
             ) from exc
         if response.is_success:
             return response.json() if response.content else None
-        try:
-            problem = Problem.model_validate_json(response.content)
-        except ValidationError as exc:
-            raise Unavailable(
-                ErrorCode.SERVER_UNREACHABLE,
-                f"What answers at {self.server} (status {response.status_code}) is no Gadget Code server.",
-            ) from exc
-        raise problem.to_error()
+        raise refusal(response.status_code, response.content, self.server)
