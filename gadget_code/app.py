@@ -10,7 +10,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from gadget_api.errors import ErrorCode, GadgetError
+from gadget_api.errors import ErrorCode, GadgetError, Problem
 from gadget_api.protocol import API_PREFIX
 from gadget_code.background import background_tasks
 from gadget_code.gateway import Gateway
@@ -55,6 +55,10 @@ def create_api() -> FastAPI:
         openapi_url="/openapi.json",
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
+        responses={
+            422: {"model": Problem, "description": "The request cannot be taken"},
+            "default": {"model": Problem, "description": "Any other error"},
+        },
     )
     handle_errors(api)
     resources = APIRouter(prefix=API_PREFIX)
