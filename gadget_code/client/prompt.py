@@ -39,6 +39,8 @@ async def run_prompt(
 
     `interrupts` is set at each Ctrl+C: the first cancels the turn, the second leaves it running (CancelledError).
     """
+    if not options.text.strip():
+        raise GadgetError(ErrorCode.INVALID_REQUEST, "The prompt is empty; say what shall be done.")
     size = len(options.text.encode(errors="replace"))
     if size > MAX_PROMPT_BYTES:
         raise GadgetError(

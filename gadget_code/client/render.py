@@ -124,8 +124,8 @@ class Terminal:
         self._console.print(
             Text.assemble((payload["status"], style), (f" in {stats.duration_label}: {tools}, {tokens}{cost}", "dim"))
         )
-        if payload["error"] is not None:
-            self._console.print(Text(_clean(ErrorInfo.model_validate(payload["error"]).message), style="red"))
+        if (error := payload.get("error")) is not None:
+            self._console.print(Text(_clean(ErrorInfo.model_validate(error).message), style="red"))
         self._console.print(Text(f"session {payload['chatSessionId']}: go on with --continue", style="dim"))
 
     def _spin(self, what: str) -> None:
