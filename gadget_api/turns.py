@@ -7,7 +7,7 @@ from pydantic import Field
 from gadget_api.errors import ErrorInfo
 from gadget_api.ids import Id
 from gadget_api.messages import Usage
-from gadget_api.model import Count, UtcTime, WireModel
+from gadget_api.model import MAX_COUNT, Count, UtcTime, WireModel
 from gadget_api.providers import ModelPrice
 from gadget_api.sessions import SessionMode
 
@@ -58,10 +58,11 @@ class TurnStats(WireModel):
         if price is not None:
             cost = round((cost or 0.0) + price.cost_usd(usage), 9)
         return self.replace(
-            input_tokens=self.input_tokens + usage.input_tokens,
-            cached_input_tokens=self.cached_input_tokens + usage.cached_input_tokens,
-            thinking_token_count=self.thinking_token_count + usage.thinking_token_count,
-            response_tokens=self.response_tokens + usage.response_tokens,
+            # A provider may report any number; a sum has to stay one that is held exactly.
+            input_tokens=min(MAX_COUNT, self.input_tokens + usage.input_tokens),
+            cached_input_tokens=min(MAX_COUNT, self.cached_input_tokens + usage.cached_input_tokens),
+            thinking_token_count=min(MAX_COUNT, self.thinking_token_count + usage.thinking_token_count),
+            response_tokens=min(MAX_COUNT, self.response_tokens + usage.response_tokens),
             cost=cost,
         )
 
@@ -93,6 +94,8 @@ class ChatTurn(WireModel):
     status: ChatTurnStatus
     status_reason: str | None = None
     """Why the turn waits, in words for a person; null when it does not."""
+    cancel_requested: bool = False
+    """Whether the user has cancelled it: whatever happens before its end, it does not go on."""
     prompt_id: Id
     prompts: Prompts
     thinking: str = ""

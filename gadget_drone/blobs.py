@@ -7,7 +7,7 @@ import asyncio
 import logging
 from pathlib import Path
 
-from gadget_api.errors import GadgetError
+from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.events import BlobRef
 from gadget_api.ids import new_id
 from gadget_drone.server import Server
@@ -16,6 +16,8 @@ log = logging.getLogger(__name__)
 
 _RETRY_S = 5.0
 _SUFFIX = ".blob"
+_UNWANTED = frozenset({ErrorCode.NOT_FOUND, ErrorCode.TOO_LARGE, ErrorCode.INVALID_REQUEST})
+"""The server will never take it; after any other answer it is tried again."""
 
 
 class BlobUploads:
@@ -50,11 +52,15 @@ class BlobUploads:
                 try:
                     await self._server.put_blob(turn, blob, path)
                 except GadgetError as exc:
-                    if exc.retryable:
+                    if exc.code not in _UNWANTED:
                         log.info("an output waits to be uploaded: %s", exc.message)
                         self._retry_later()
                         break
                     log.warning("an output of turn %s is not wanted by the server: %s", turn, exc.message)
+                except OSError as exc:
+                    log.warning("the output %s cannot be read: %s", path.name, exc.strerror)
+                    self._retry_later()
+                    continue
                 path.unlink(missing_ok=True)
             await self._wake.wait()
 

@@ -40,6 +40,8 @@ _STEP_S = 10.0
 """How long a stop waits for the running step (reliability promise P11)."""
 _HAND_OVER_S = 5.0
 _HELLO_AGAIN_S = 1.0
+_AVAILABLE_AGAIN_S = 15.0
+_ABANDON_S = 5.0
 
 
 @dataclass
@@ -122,9 +124,10 @@ class Daemon:
                 self._tasks = tasks
                 link = tasks.create_task(self._link.run(self._server.url, lambda: self._server.token), name="link")
                 blobs = tasks.create_task(self._blobs.run(), name="blobs")
+                repeat = tasks.create_task(self._repeat_availability(), name="availability")
                 await stop.wait()
                 await self._stop()
-                for task in (link, blobs):
+                for task in (link, blobs, repeat, *([self._hello] if self._hello is not None else [])):
                     task.cancel()
         except* GadgetError as group:
             raise group.exceptions[0] from None
@@ -149,15 +152,16 @@ class Daemon:
         while self._link.is_up:
             try:
                 return await self._say_what_we_do()
-            except (GadgetError, TimeoutError) as exc:
-                log.info("the server does not know yet what we do: %s", exc)
+            except (GadgetError, TimeoutError, OSError) as exc:
+                log.warning("the server does not know yet what we do: %s", exc)
                 await asyncio.sleep(_HELLO_AGAIN_S)
 
     async def _say_what_we_do(self) -> None:
-        if self._running is not None:
+        running = self._running
+        if running is not None:
             await self._report(DroneStatus.BUSY)
             await self._link.call("requestWorkspaceMode", c.DroneWorkspaceMode(mode=self._mode))
-            self._running.events.resend()
+            running.events.resend()
             return
         order = self._workspace.load_work_order()
         if order is not None:
@@ -168,8 +172,20 @@ class Daemon:
         await self._become_available()
 
     async def _become_available(self) -> None:
-        if not self._is_stopping:
+        if self._is_idle:
             await self._report(DroneStatus.AVAILABLE)
+
+    @property
+    def _is_idle(self) -> bool:
+        return self._running is None and self._recovery is None and not self._is_stopping
+
+    async def _repeat_availability(self) -> None:
+        """Says from time to time that we wait for work: whatever the server believed, it knows better then."""
+        while True:
+            await asyncio.sleep(_AVAILABLE_AGAIN_S)
+            if self._link.is_up and self._is_idle and self._workspace.load_work_order() is None:
+                with suppress(GadgetError):
+                    await self._become_available()
 
     async def _report(self, status: DroneStatus) -> None:
         self._save_status(status)
@@ -231,34 +247,41 @@ class Daemon:
         if locked is not None and locked.id != order.session.id:
             raise Conflict(ErrorCode.DRONE_LOCKED, f"This drone is kept for the session “{locked.name}”.")
         base_seq = order.resume.acked_seq if order.resume is not None else 0
-        journal = Journal.create(self._journal_path(order.turn.id), base_seq=base_seq)
-        self._accept(order, journal, started_before=None)
+        journal: Journal | None = None
+        try:
+            journal = Journal.create(self._journal_path(order.turn.id), base_seq=base_seq)
+            self._accept(order, journal, started_before=None)
+        except OSError as exc:
+            if journal is not None:
+                journal.remove()
+            with suppress(OSError):
+                self._workspace.remove_work_order()
+            raise Conflict(
+                ErrorCode.WORKSPACE_REFUSED, f"The workspace cannot be written to ({exc.strerror}); make room there."
+            ) from exc
 
     def _accept(self, order: WorkOrder, journal: Journal, *, started_before: frozenset[str] | None) -> None:
-        """Takes the turn on: from here it survives our death. `started_before` None means: not known."""
+        """Takes the turn on: from here it survives our death. Raises OSError.
+
+        `started_before`: the tool calls that had started before a crash; None where nobody knows.
+        """
         assert self._tasks is not None
         received_at = utc_now()
         existing = self._workspace.load_work_order()
         if existing is not None and existing.turn_id == order.turn.id:
             received_at = existing.received_at
-        try:
-            self._workspace.save_work_order(
-                WorkOrderFile(
-                    turn_id=order.turn.id,
-                    chat_session_id=order.session.id,
-                    project_id=order.project.id,
-                    work_order_id=order.work_order_id,
-                    received_at=received_at,
-                    prompt=order.prompt,
-                    status="processing",
-                )
+        self._workspace.save_work_order(
+            WorkOrderFile(
+                turn_id=order.turn.id,
+                chat_session_id=order.session.id,
+                project_id=order.project.id,
+                work_order_id=order.work_order_id,
+                received_at=received_at,
+                prompt=order.prompt,
+                status="processing",
             )
-            self._occupy(order)
-        except OSError as exc:
-            journal.remove()
-            raise Conflict(
-                ErrorCode.WORKSPACE_REFUSED, f"The workspace cannot be written to ({exc.strerror}); make room there."
-            ) from exc
+        )
+        self._occupy(order)
         stats = order.resume.stats if order.resume is not None else TurnStats()
         for event in journal.unacked():
             stats = turn_event.validate_python(event).counted(stats, order.provider.price)
@@ -287,8 +310,8 @@ class Daemon:
                 running.working = self._tasks.create_task(
                     work(plan, self._server, self._histories, events, running.control), name="work"
                 )
-                if not await running.working:
-                    return  # the files stay: the next start asks for recovery
+                if not await running.working or running.is_revoked:
+                    return  # the files stay for the next start, or are let go of by `_abandon`
             self._note_end()
             await events.acknowledged()
         finally:
@@ -334,7 +357,8 @@ class Daemon:
         self._workspace.remove_work_order()
         if not self._is_locked:
             self._release_lock()
-        self._running = None
+        if self._running is running:
+            self._running = None
         await self._enter_mode(WorkspaceMode.IDLE)
         with suppress(GadgetError):  # the link is down: the next connection says it
             await self._become_available()
@@ -360,7 +384,7 @@ class Daemon:
     async def _cancel(self, ask: c.CancelTurn) -> None:
         running = self._turn(ask.turn_id)
         running.control.is_cancelled = True
-        if running.working is not None:
+        if running.working is not None and running.control.is_working:
             running.working.cancel()
 
     async def _steer(self, ask: c.SteerTurn) -> None:
@@ -387,6 +411,7 @@ class Daemon:
             return
         if not running.is_revoked:
             running.is_revoked = True
+            running.control.is_cancelled = False  # there is no end to be written any more
             log.warning("turn %s was taken from this drone: %s", ask.turn_id, ask.message)
             assert self._tasks is not None
             # Not here: what follows waits for answers, which are read by the task that called us.
@@ -394,8 +419,9 @@ class Daemon:
 
     async def _abandon(self, running: _Running) -> None:
         assert running.task is not None
-        running.task.cancel()
-        await asyncio.wait([running.task])
+        while not running.task.done():  # a cancel may be swallowed by a wait that was just over
+            running.task.cancel()
+            await asyncio.wait([running.task], timeout=_ABANDON_S)
         await self._let_go(running)
 
     # Recovery
@@ -403,7 +429,7 @@ class Daemon:
     async def _recover(self, order: WorkOrderFile) -> None:
         """Asks what shall become of the turn that a crash left, and does it."""
         journal = self._load_journal(order.turn_id)
-        self._recovery = asyncio.get_running_loop().create_future()
+        answered = self._recovery = asyncio.get_running_loop().create_future()
         try:
             await self._link.call(
                 "requestCrashRecovery",
@@ -414,32 +440,40 @@ class Daemon:
                     last_seq=journal.last_seq if journal is not None else 0,
                 ),
             )
-            response = await asyncio.wait_for(self._recovery, _STEP_S)
-        except (GadgetError, TimeoutError):
+            response = await asyncio.wait_for(answered, _STEP_S)
+            log.warning("turn %s was left by a crash: %s", order.turn_id, response.action)
+            if response.action is c.RecoveryAction.DISCARD or response.work_order is None:
+                self._journal_path(order.turn_id).unlink(missing_ok=True)
+                self._workspace.remove_work_order()
+            else:
+                await asyncio.sleep(response.retry_delay / 1000)
+                self._go_on(response.work_order, response, journal)
+                return
+        except BaseException:
             if journal is not None:
-                journal.close()
+                journal.close()  # as it was: the next try, or the next start, asks again
             raise
         finally:
-            self._recovery = None
-        log.warning("turn %s was left by a crash: %s", order.turn_id, response.action)
-        if response.action is c.RecoveryAction.DISCARD or response.work_order is None:
-            if journal is not None:
-                journal.remove()
-            self._journal_path(order.turn_id).unlink(missing_ok=True)
-            self._workspace.remove_work_order()
-            await self._become_available()
-            return
+            if self._recovery is answered:
+                self._recovery = None
+        if journal is not None:
+            journal.close()
+        self._release_lock()
+        await self._enter_mode(WorkspaceMode.IDLE)
+        await self._become_available()
+
+    def _go_on(self, order: WorkOrder, response: c.CrashRecoveryResponse, journal: Journal | None) -> None:
+        """Goes on with a turn that a crash left. Raises OSError, GadgetError; the journal is whole then."""
+        started_before = None
         if journal is None or response.action is c.RecoveryAction.RETRY:
             if journal is not None:
-                journal.remove()
-            journal = Journal.create(self._journal_path(order.turn_id), base_seq=response.acked_seq)
-            started_before = None
+                journal.close()
+            journal = Journal.create(self._journal_path(order.turn.id), base_seq=response.acked_seq)
         else:
             journal.ack(response.acked_seq)
             started_before = journal.started_calls
             journal.rewrite(epoch=response.epoch)
-        await asyncio.sleep(response.retry_delay / 1000)
-        self._accept(response.work_order, journal, started_before=started_before)
+        self._accept(order, journal, started_before=started_before)
 
     async def _recovered(self, response: c.CrashRecoveryResponse) -> None:
         if self._recovery is not None and not self._recovery.done():

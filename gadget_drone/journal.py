@@ -132,8 +132,10 @@ class Journal:
         with suppress(OSError):  # a note that is missing costs one event sent twice
             self._write(line := orjson.dumps({"acked": seq}) + b"\n")
             self._size += len(line)
-        if not self.is_complete and self._size - self.unacked_bytes > _REWRITE_BYTES:
-            self.rewrite()
+        # Only when most of it can go: a rewrite costs what is left.
+        if not self.is_complete and self._size - self.unacked_bytes > max(_REWRITE_BYTES, self.unacked_bytes):
+            with suppress(OSError):  # it is only to save room
+                self.rewrite()
 
     def rewrite(self, *, epoch: int | None = None) -> None:
         """Drops what is acknowledged; with `epoch`, puts what is not under that epoch, to be sent anew."""

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+import aiohttp
 import orjson
 import socketio
 from pydantic import ValidationError
@@ -23,11 +24,15 @@ log = logging.getLogger(__name__)
 Handler = Callable[[Any], Awaitable[None]]
 
 _WELCOME_S = 10.0
+_CONNECT_S = 20.0
+_DROP_S = 5.0
 _CALL_S = 10.0
 _WRITE_S = 20.0
 """For one event to be written to the network; past that the link is dead, whatever the socket says."""
 _FIRST_DELAY_S = 0.2
 _MAX_DELAY_S = 10.0
+_BROKEN = (aiohttp.ClientError, OSError, ValueError)
+"""What python-socketio lets through when the other end answers with something else, or not at all."""
 _FATAL = frozenset({ErrorCode.NOT_AUTHENTICATED, ErrorCode.PROTOCOL_MISMATCH, ErrorCode.NOT_ALLOWED})
 
 
@@ -46,16 +51,13 @@ class Link:
 
     def __init__(self, handlers: Mapping[str, Handler], on_up: Callable[[], Awaitable[None]]) -> None:
         self._on_up = on_up
-        self._gone = asyncio.Event()
-        self._refusal: ErrorInfo | None = None
-        self._socket = socketio.AsyncClient(reconnection=False, handle_sigint=False, json=_Json)
-        self._socket.on("disconnect", self._lost)
-        self._socket.on("connect_error", self._refused)
         table = events_between(Peer.WEB, Peer.DRONE)
         if missing := table.keys() - handlers.keys():
             raise LookupError(f"events without a handler: {missing}")
-        for event in table.values():
-            self._socket.on(event.name, _door(event, handlers[event.name]))
+        self._doors = {event.name: _door(event, handlers[event.name]) for event in table.values()}
+        self._gone = asyncio.Event()
+        self._refusal: ErrorInfo | None = None
+        self._socket = self._fresh_socket()
 
     @property
     def is_up(self) -> bool:
@@ -65,8 +67,8 @@ class Link:
         """Keeps the connection until cancelled. Raises GadgetError when the server does not want this drone."""
         failures = 0
         while True:
-            self._gone.clear()
-            self._refusal = None
+            # A fresh one each time: one that was lost in the middle of something does not connect again.
+            self._socket = self._fresh_socket()
             try:
                 await self._connect(url, token())
                 failures = 0
@@ -82,13 +84,15 @@ class Link:
 
     async def send(self, event: str, payload: dict[str, Any]) -> None:
         """Sends, and waits until it is written to the network. Raises ConnectionError."""
-        if not self._socket.connected:
+        socket = self._socket
+        if not socket.connected:
             raise ConnectionError("there is no connection")
         try:
-            await self._socket.emit(event, payload)
-            await asyncio.wait_for(self._socket.eio.queue.join(), _WRITE_S)
+            await socket.emit(event, payload)
+            await asyncio.wait_for(socket.eio.queue.join(), _WRITE_S)
         except TimeoutError:
-            self._gone.set()
+            if socket is self._socket:
+                self._gone.set()
             raise ConnectionError("the connection takes nothing") from None
         except SocketIOError as exc:
             raise ConnectionError(str(exc)) from exc
@@ -104,22 +108,42 @@ class Link:
             raise GadgetError(error.code, error.message, retryable=error.retryable)
 
     async def drop(self) -> None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._socket.disconnect(), 5.0)
+        """Ends the connection, whatever state it is in."""
+        socket = self._socket
+        try:
+            await asyncio.wait_for(socket.disconnect(), _DROP_S)
+        except (TimeoutError, *_BROKEN) as exc:
+            log.debug("a connection did not end well: %s", exc)
+        finally:
+            if socket.eio.http is not None and not socket.eio.http.closed:
+                await socket.eio.http.close()
+
+    def _fresh_socket(self) -> socketio.AsyncClient:
+        self._refusal = None
+        gone = self._gone = asyncio.Event()
+
+        async def lost(_reason: str = "") -> None:
+            gone.set()
+
+        socket = socketio.AsyncClient(reconnection=False, handle_sigint=False, json=_Json)
+        socket.on("disconnect", lost)
+        socket.on("connect_error", self._refused)
+        for name, door in self._doors.items():
+            socket.on(name, door)
+        return socket
 
     async def _connect(self, url: str, token: str | None) -> None:
         auth = {"token": token, "protocolVersion": PROTOCOL_VERSION}
         try:
-            await self._socket.connect(url, auth=auth, transports=["websocket"], wait_timeout=_WELCOME_S)
-        except SocketConnectionError as exc:
+            # The library bounds the last part of this alone.
+            async with asyncio.timeout(_CONNECT_S):
+                await self._socket.connect(url, auth=auth, transports=["websocket"], wait_timeout=_WELCOME_S)
+        except (SocketConnectionError, TimeoutError, *_BROKEN) as exc:
             refusal = self._refusal
             if refusal is not None and refusal.code in _FATAL:
                 raise GadgetError(refusal.code, refusal.message) from exc
             message = refusal.message if refusal is not None else f"no server answers at {url}; trying again"
             raise Unavailable(ErrorCode.SERVER_UNREACHABLE, message) from exc
-
-    async def _lost(self, _reason: str = "") -> None:
-        self._gone.set()
 
     async def _refused(self, data: Any = None) -> None:
         with suppress(ValidationError, AttributeError):

@@ -74,5 +74,8 @@ class Server:
                 ErrorCode.SERVER_UNREACHABLE, f"No server answers at {self.url}; start it, or mend --server."
             ) from exc
         if response.is_success:
-            return response.json() if response.content else None
+            try:
+                return response.json() if response.content else None
+            except ValueError:
+                pass  # a page of something that stands before the server, or instead of it
         raise refusal(response.status_code, response.content, self.url)

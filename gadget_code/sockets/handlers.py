@@ -15,7 +15,7 @@ from gadget_api.model import WireModel, utc_now
 from gadget_api.projects import Project
 from gadget_api.protocol import Peer, SocketEvent, events_between
 from gadget_api.sessions import ChatSession, SessionLock
-from gadget_api.turns import ChatTurnStatus
+from gadget_api.turns import ChatTurn, ChatTurnStatus
 from gadget_api.workspace import WorkspaceMode
 from gadget_code.service import Service
 from gadget_code.sockets.connections import Connection, Connections
@@ -248,6 +248,8 @@ class _DroneHandlers:
         if ask.projects is not None:
             changes["projects"] = ask.projects
         if ask.status is DroneStatus.AVAILABLE:
+            if await self._is_at_work(drone_id):
+                return  # said before the offer reached it; it says so again
             changes["turn"] = None
             await self._requeue_forgotten(drone_id)
         drone = await self._store.drones.report(drone_id, changes)
@@ -278,9 +280,20 @@ class _DroneHandlers:
         if turn is not None:
             await self._rooms.tell_user(turn.user, "turnStatus", c.TurnStatus(turn=turn))
 
+    async def _is_at_work(self, drone_id: str) -> bool:
+        """Whether the drone was given a turn so recently that it may not know it yet."""
+        claimed = await self._store.drones.was_just_claimed(drone_id)
+        if claimed is None:
+            return False
+        turn = await self._store.turns.find({"_id": claimed})
+        return turn is not None and turn.status is ChatTurnStatus.PROCESSING and turn.drone == drone_id
+
     async def _requeue_forgotten(self, drone_id: str) -> None:
         """A drone that is available works on nothing: a turn that says otherwise was lost with its workspace files."""
         for turn in await self._store.turns.unfinished({"drone": drone_id, "status": ChatTurnStatus.PROCESSING}):
+            if turn.cancel_requested:
+                await self._end_cancelled(turn)
+                continue
             await self._service.recorder.forget(turn.id)
             queued = await self._store.turns.update(
                 {"_id": turn.id, "epoch": turn.epoch, "status": ChatTurnStatus.PROCESSING},
@@ -293,19 +306,31 @@ class _DroneHandlers:
             if queued is not None:
                 await self._rooms.tell_user(queued.user, "turnStatus", c.TurnStatus(turn=queued))
 
+    async def _end_cancelled(self, turn: ChatTurn) -> None:
+        """The user had cancelled it when its drone died: it does not go on."""
+        await self._service.recorder.end(turn, ChatTurnStatus.CANCELLED, "Cancelled by the user.")
+
     async def crash_recovery(self, connection: Connection, ask: c.RequestCrashRecovery) -> None:
         drone_id = connection.identity.drone
         assert drone_id is not None
         await self._service.recorder.forget(ask.turn_id)
         turn = await self._store.turns.update(
-            {"_id": ask.turn_id, "drone": drone_id, "status": ChatTurnStatus.PROCESSING}, {}, inc={"epoch": 1}
+            {"_id": ask.turn_id, "drone": drone_id, "status": ChatTurnStatus.PROCESSING},
+            {"statusReason": None},
+            inc={"epoch": 1},
         )
+        if turn is not None and turn.cancel_requested:
+            await self._end_cancelled(turn)
+            turn = None
         if turn is None:
             answer = c.CrashRecoveryResponse(turn_id=ask.turn_id, action=c.RecoveryAction.DISCARD)
         else:
             order = await work_order(self._store, turn)
             acked_seq = order.resume.acked_seq if order.resume is not None else 0
-            await self._store.drones.report(drone_id, {"turn": turn.id})
+            drone = await self._store.drones.report(drone_id, {"turn": turn.id, "status": DroneStatus.BUSY})
+            if drone is not None:
+                await self._rooms.tell_user(drone.user, "droneStatus", c.DroneStatusChanged(drone=drone))
+            await self._rooms.tell_user(turn.user, "turnStatus", c.TurnStatus(turn=turn))
             answer = c.CrashRecoveryResponse(
                 turn_id=turn.id,
                 # A journal that is behind what is stored cannot be gone on with: build from the stored steps.

@@ -16,6 +16,8 @@ INDEXES = [
     IndexModel([("user", 1), ("_id", -1)], name="user"),
 ]
 
+_OFFER = timedelta(seconds=15)
+"""What a drone says of itself may be older than an offer on its way: longer than one takes (10 s)."""
 PRESENCE = timedelta(seconds=30)
 """How long a drone counts as online after the web process that holds its socket last said so."""
 
@@ -60,8 +62,16 @@ class DroneStore(Records[DroneRegistration]):
         """Takes an available drone for a turn; None when it is not available (any more)."""
         return await self.update(
             {"_id": drone, "status": DroneStatus.AVAILABLE, "store.onlineUntil": {"$gt": utc_now()}},
-            {"status": DroneStatus.BUSY, "turn": turn},
+            {"status": DroneStatus.BUSY, "turn": turn, "store.claimedAt": utc_now()},
         )
+
+    async def was_just_claimed(self, drone: str) -> str | None:
+        """The turn that is being offered to the drone, or that it has just taken; None when there is none."""
+        with store_errors():
+            document = await self.collection.find_one(
+                {"_id": drone, "status": DroneStatus.BUSY, "store.claimedAt": {"$gt": utc_now() - _OFFER}}, {"turn": 1}
+            )
+        return None if document is None else document["turn"]
 
     async def release(self, drone: str, turn: str) -> DroneRegistration | None:
         """Undoes a claim that came to nothing."""

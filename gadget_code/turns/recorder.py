@@ -217,6 +217,15 @@ class Recorder:
 
     async def _write(self, stream: _Stream) -> None:
         """Stores what is unstored until nothing is."""
+        try:
+            await self._store_all(stream)
+        except BaseException:
+            self._let_go(stream)  # the next event opens it anew, from what is stored
+            raise
+        finally:
+            stream.writer = None
+
+    async def _store_all(self, stream: _Stream) -> None:
         failures = 0
         while stream.unstored:
             group = _group(stream.unstored)
@@ -249,13 +258,13 @@ class Recorder:
                 )
             if is_over:
                 self._on_turn_over(stream.turn)
-        stream.writer = None
 
     async def _keep(self, stream: _Stream, projected: ChatTurn) -> None:
         """Writes what the events add up to, unless the turn went on under another epoch."""
-        changes = projected.model_dump(
-            include={"thinking", "response", "stats", "last_seq", "status", "status_reason", "error"}
-        )
+        fields = {"thinking", "response", "stats", "last_seq"}
+        if projected.status.is_over:  # until then its reason is not the stream's to say
+            fields |= {"status", "status_reason", "error"}
+        changes = projected.model_dump(include=fields)
         query = {"_id": projected.id, "epoch": stream.turn.epoch, "status": ChatTurnStatus.PROCESSING}
         kept = await self._store.turns.update(query, changes)
         if kept is None:

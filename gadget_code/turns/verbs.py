@@ -63,15 +63,18 @@ class TurnVerbs:
         drone = await self.store.drones.find({"_id": turn.drone})
         if drone is None or drone.status is DroneStatus.OFFLINE:
             return False
+        # First here, so that the drone's death before it ends the turn does not undo it.
+        waiting = await self.store.turns.update(
+            {"_id": turn.id, "status": ChatTurnStatus.PROCESSING, "epoch": turn.epoch},
+            {"cancelRequested": True, "statusReason": "Cancelling."},
+        )
+        if waiting is None:
+            return False
+        await self.rooms.tell_user(turn.user, "turnStatus", TurnStatus(turn=waiting))
         try:
             await self.rooms.call_drone(drone.id, "cancelTurn", CancelTurn(turn_id=turn.id))
         except GadgetError:
             return False  # away, or it does not know the turn: then the end is ours to write
-        waiting = await self.store.turns.update(
-            {"_id": turn.id, "status": ChatTurnStatus.PROCESSING, "epoch": turn.epoch}, {"statusReason": "Cancelling."}
-        )
-        if waiting is not None:
-            await self.rooms.tell_user(turn.user, "turnStatus", TurnStatus(turn=waiting))
         return True
 
     async def steer(self, user: str, turn_id: str, content: str, steer_id: str) -> None:

@@ -13,6 +13,8 @@ class Control:
     def __init__(self) -> None:
         self.is_cancelled = False
         self.is_stopping = False
+        self.is_working = False
+        """Whether the work has begun: a task that is cancelled before would end without a word."""
         self._steers: OrderedDict[str, str] = OrderedDict()
         self._seen: set[str] = set()
 

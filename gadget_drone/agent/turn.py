@@ -56,13 +56,14 @@ async def work(plan: TurnPlan, server: Server, histories: Histories, events: Eve
 
     Whatever goes wrong ends the turn with a code and a sentence.
     """
+    control.is_working = True
     try:
         if control.is_cancelled:
             raise asyncio.CancelledError
         project_dir = await _clone(plan, events)
         await _run(plan, project_dir, server, histories, events, control)
     except asyncio.CancelledError:
-        if control.is_stopping or not control.is_cancelled:
+        if not control.is_cancelled:
             raise
         _complete(plan, events, ChatTurnStatus.CANCELLED, "Cancelled by the user.")
     except GadgetError as exc:
@@ -73,7 +74,9 @@ async def work(plan: TurnPlan, server: Server, histories: Histories, events: Eve
         log.exception("turn %s ends", plan.order.turn.id)
         _complete(plan, events, ChatTurnStatus.ERROR, error.message, error.info)
     except Stopping:
-        return False
+        if not control.is_cancelled:
+            return False
+        _complete(plan, events, ChatTurnStatus.CANCELLED, "Cancelled by the user.")
     except Exception:
         log.exception("turn %s ends", plan.order.turn.id)
         error = GadgetError(ErrorCode.INTERNAL, "Something failed in the drone; see its log in .gadget/logs/.")
