@@ -1,6 +1,7 @@
 """Cancel, steer, locks, workspace modes, and what survives a crash."""
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -230,3 +231,76 @@ async def test_a_drone_ends_cleanly_when_its_credential_is_revoked(stage_for: An
     assert stage.drone.wait(20) == 1
     assert "revoked" in stage.drone.output
     assert "Traceback" not in stage.drone.output
+
+
+async def test_a_cancel_that_was_accepted_holds_over_the_death_of_the_drone(stage_for: Any) -> None:
+    command = "trap '' TERM; echo $$ > pid; while :; do sleep 1; done"
+    stage = await stage_for(Script([Reply(Call("shell", {"command": command})), Reply(Text("Never said."))]))
+    turn = await stage.ide.submit(stage.session["_id"], "Wait.")
+
+    async def started() -> bool | None:
+        return True if (stage.checkout / "pid").exists() else None
+
+    await until(started)
+    assert (await stage.ide.call("cancelTurn", {"turnId": turn["_id"]}))["ok"] is True
+    stage.drone.kill()
+    stage.drone.start()
+    document = await stage.user.until_over(turn["_id"])
+    assert document["status"] == "cancelled"
+    assert len(stage.model.requests) == 1
+    stored = await stage.user.events(turn["_id"])
+    assert [event["type"] for event in stored].count("workOrderComplete") == 1
+    await stage.drone.until_available()
+
+
+async def test_a_drone_whose_turn_was_ended_while_it_was_away_works_for_any_session_again(stage_for: Any) -> None:
+    stage = await stage_for(Script([Reply(Call("shell", {"command": "sleep 600"})), Reply(Text("For another."))]))
+    turn = await stage.ide.submit(stage.session["_id"], "Wait.")
+    await stage.ide.until(lambda name, p: name == "toolStarted")
+    stage.drone.kill()
+    await stage.ide.until(lambda name, p: name == "droneStatus" and p["drone"]["status"] == "offline")
+    await stage.user.post(f"/turns/{turn['_id']}/cancel", {})
+    assert (await stage.user.get(f"/turns/{turn['_id']}"))["status"] == "cancelled"
+    stage.drone.start()
+    drone = await stage.drone.until_available()
+    assert drone["workspaceMode"] == "idle"
+    project = await stage.user.get(f"/projects/{stage.session['project']}")
+    provider = await stage.user.get(f"/providers/{stage.session['provider']}")
+    other = await stage.user.session(project, provider)
+    following = await stage.ide.submit(other["_id"], "And for me?")
+    assert (await stage.user.until_over(following["_id"]))["response"] == "For another."
+
+
+async def test_a_turn_that_goes_on_says_so(stage_for: Any) -> None:
+    script = [Reply(Call("shell", {"command": "sleep 600"})), Reply(Text("On it goes. "), Pause(600))]
+    stage = await stage_for(Script(script))
+    turn = await stage.ide.submit(stage.session["_id"], "Wait.")
+    await stage.ide.until(lambda name, p: name == "toolStarted")
+    stage.drone.kill()
+    stage.drone.start()
+    await stage.ide.until(lambda name, p: name == "response")
+    document = await stage.user.get(f"/turns/{turn['_id']}")
+    assert (document["status"], document["statusReason"]) == ("processing", None)
+    drone = await stage.drone.registration()
+    assert (drone["status"], drone["turn"]) == ("busy", turn["_id"])
+    await stage.user.post(f"/turns/{turn['_id']}/cancel", {})
+    await stage.user.until_over(turn["_id"])
+
+
+async def test_a_drone_that_was_frozen_through_a_cancel_lets_the_turn_go(stage_for: Any) -> None:
+    command = "trap '' TERM; while :; do echo x; sleep 0.1; done"
+    stage = await stage_for(Script([Reply(Call("shell", {"command": command})), Reply(Text("Next."))]))
+    turn = await stage.ide.submit(stage.session["_id"], "Wait.")
+    await stage.ide.until(lambda name, p: name == "toolOutput")
+    stage.drone.signal(signal.SIGSTOP)
+    try:
+        await stage.user.post(f"/turns/{turn['_id']}/cancel", {})  # ended by the server: the drone does not answer
+        assert (await stage.user.get(f"/turns/{turn['_id']}"))["status"] == "cancelled"
+    finally:
+        stage.drone.signal(signal.SIGCONT)
+    await stage.drone.until_available()
+    following = await stage.ide.submit(stage.session["_id"], "And now?")
+    assert (await stage.user.until_over(following["_id"]))["response"] == "Next."
+    stored = await stage.user.events(turn["_id"])
+    assert [event["seq"] for event in stored] == list(range(1, len(stored) + 1))
+    assert [event["type"] for event in stored].count("workOrderComplete") == 1
