@@ -17,8 +17,6 @@ from gadget_api.turns import TurnStats
 from gadget_api.work_order import WorkOrder
 from gadget_api.workspace import WorkspaceMode
 from gadget_api.workspace_files import (
-    LockedProject,
-    LockedSession,
     WorkOrderFile,
     WorkspaceProject,
     WorkspaceRegistration,
@@ -29,6 +27,7 @@ from gadget_drone.agent.turn import TurnPlan, work
 from gadget_drone.blobs import BlobUploads
 from gadget_drone.journal import Journal, JournalDamaged
 from gadget_drone.link import Link
+from gadget_drone.occupancy import Occupancy
 from gadget_drone.server import Server
 from gadget_drone.settings import DroneSettings
 from gadget_drone.stream import EventStream
@@ -65,11 +64,9 @@ class Daemon:
         self._workspace = workspace
         self._server = server
         self._name = name
-        self._mode = WorkspaceMode.IDLE
+        self._occupancy = Occupancy(workspace)
         self._running: _Running | None = None
         self._is_stopping = False
-        self._is_locked = False
-        """Whether a session's lock holds the workspace, and not just the turn that runs."""
         self._hello: asyncio.Task[None] | None = None
         self._histories = Histories()
         self._blobs = BlobUploads(workspace.blobs_dir, server)
@@ -160,7 +157,7 @@ class Daemon:
         running = self._running
         if running is not None:
             await self._report(DroneStatus.BUSY)
-            await self._link.call("requestWorkspaceMode", c.DroneWorkspaceMode(mode=self._mode))
+            await self._link.call("requestWorkspaceMode", c.DroneWorkspaceMode(mode=self._occupancy.mode))
             running.events.resend()
             return
         order = self._workspace.load_work_order()
@@ -168,7 +165,7 @@ class Daemon:
             await self._recover(order)
             return
         # A lock that still holds the server tells us again.
-        self._release_lock()
+        self._occupancy.unlock()
         await self._become_available()
 
     async def _become_available(self) -> None:
@@ -201,34 +198,19 @@ class Daemon:
     # Locks and modes
 
     async def _lock_session(self, ask: c.LockSession) -> None:
-        locked = self._workspace.file.chat_session
-        if locked is not None and locked.id != ask.chat_session_id:
-            raise Conflict(ErrorCode.DRONE_LOCKED, f"This drone is kept for the session “{locked.name}”.")
-        now = utc_now()
-        self._is_locked = True
-        self._workspace.update(
-            chat_session=LockedSession(id=ask.chat_session_id, name=ask.name, locked_at=now),
-            locked_project=LockedProject(id=ask.project_id, slug=ask.slug, git_url=ask.git_url, locked_at=now),
-        )
+        self._occupancy.lock(ask)
 
     async def _unlock_session(self, ask: c.UnlockSession) -> None:
-        locked = self._workspace.file.chat_session
-        if locked is None or locked.id != ask.chat_session_id:
+        if not self._occupancy.is_held_by(ask.chat_session_id):
             return
         if self._running is not None:
             raise Conflict(ErrorCode.DRONE_BUSY, "The drone works for this session; wait, or cancel the turn first.")
-        self._release_lock()
-
-    def _release_lock(self) -> None:
-        self._is_locked = False
-        if self._workspace.file.chat_session is not None:
-            with suppress(OSError):
-                self._workspace.update(chat_session=None, locked_project=None)
+        self._occupancy.unlock()
 
     async def _set_mode(self, ask: c.SetWorkspaceMode) -> None:
         if self._running is not None:
             raise Conflict(ErrorCode.WORKSPACE_BUSY, "The agent works in this workspace; wait, or cancel the turn.")
-        self._mode = ask.mode
+        self._occupancy.mode = ask.mode
 
     # A turn
 
@@ -237,15 +219,11 @@ class Daemon:
         running = self._running
         if running is not None and running.order.turn.id == order.turn.id and running.order.epoch == order.epoch:
             return  # an offer that was repeated because our answer was lost
-        locked = self._workspace.file.chat_session
         if self._is_stopping:
             raise Conflict(ErrorCode.DRONE_STOPPING, "This drone is stopping.")
         if running is not None or self._recovery is not None:
             raise Conflict(ErrorCode.DRONE_BUSY, "This drone works on another turn.", retryable=True)
-        if self._mode is WorkspaceMode.USER:
-            raise Conflict(ErrorCode.WORKSPACE_BUSY, "You are editing in this workspace; hand it back first.")
-        if locked is not None and locked.id != order.session.id:
-            raise Conflict(ErrorCode.DRONE_LOCKED, f"This drone is kept for the session “{locked.name}”.")
+        self._occupancy.check(order.session.id)
         base_seq = order.resume.acked_seq if order.resume is not None else 0
         journal: Journal | None = None
         try:
@@ -281,7 +259,7 @@ class Daemon:
                 status="processing",
             )
         )
-        self._occupy(order)
+        self._occupancy.begin(order)
         stats = order.resume.stats if order.resume is not None else TurnStats()
         for event in journal.unacked():
             stats = turn_event.validate_python(event).counted(stats, order.provider.price)
@@ -355,8 +333,7 @@ class Daemon:
         """The turn's end is stored at the server: nothing of it is needed here any more."""
         running.journal.remove()
         self._workspace.remove_work_order()
-        if not self._is_locked:
-            self._release_lock()
+        self._occupancy.end()
         if self._running is running:
             self._running = None
         await self._enter_mode(WorkspaceMode.IDLE)
@@ -364,22 +341,11 @@ class Daemon:
             await self._become_available()
 
     async def _enter_mode(self, mode: WorkspaceMode) -> None:
-        self._mode = mode
+        self._occupancy.mode = mode
         try:
             await self._link.call("requestWorkspaceMode", c.DroneWorkspaceMode(mode=mode))
         except GadgetError as exc:
             log.info("the server does not know yet that the workspace is in mode %s: %s", mode, exc.message)
-
-    def _occupy(self, order: WorkOrder) -> None:
-        """Notes in workspace.json what the workspace is used for, unless a lock says it already."""
-        if self._workspace.file.chat_session is None:
-            now = utc_now()
-            self._workspace.update(
-                chat_session=LockedSession(id=order.session.id, name=order.session.name, locked_at=now),
-                locked_project=LockedProject(
-                    id=order.project.id, slug=order.project.slug, git_url=order.project.git_url, locked_at=now
-                ),
-            )
 
     async def _cancel(self, ask: c.CancelTurn) -> None:
         running = self._turn(ask.turn_id)
@@ -458,7 +424,7 @@ class Daemon:
                 self._recovery = None
         if journal is not None:
             journal.close()
-        self._release_lock()
+        self._occupancy.unlock()
         await self._enter_mode(WorkspaceMode.IDLE)
         await self._become_available()
 
