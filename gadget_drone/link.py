@@ -36,7 +36,10 @@ _BROKEN = (aiohttp.ClientError, OSError, ValueError)
 _FATAL = frozenset({ErrorCode.NOT_AUTHENTICATED, ErrorCode.PROTOCOL_MISMATCH, ErrorCode.NOT_ALLOWED})
 
 
-class _Json:
+class WireJson:
+    """What python-socketio asks of a json module: text as it is, as a browser writes it, where Python's own would write
+    six bytes for an é."""
+
     @staticmethod
     def dumps(value: Any, **_: Any) -> str:
         return orjson.dumps(value).decode()
@@ -125,7 +128,7 @@ class Link:
         async def lost(_reason: str = "") -> None:
             gone.set()
 
-        socket = socketio.AsyncClient(reconnection=False, handle_sigint=False, json=_Json)
+        socket = socketio.AsyncClient(reconnection=False, handle_sigint=False, json=WireJson)
         socket.on("disconnect", lost)
         socket.on("connect_error", self._refused)
         for name, door in self._doors.items():

@@ -16,7 +16,7 @@ from gadget_api.events import MAX_EVENT_BYTES, TurnEvent
 from gadget_api.model import iso, utc_now
 from gadget_api.providers import ModelPrice
 from gadget_api.turns import TurnStats
-from gadget_drone.journal import Journal
+from gadget_drone.journal import Entry, Journal
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +125,8 @@ class EventStream:
                     break  # the next connection calls `resend`
                 self._sent_seq = max(self._sent_seq, entry.seq)
 
-    def _next(self) -> Any:
+    def _next(self) -> Entry | None:
+        """The event to send now; None when there is none, or the window is full."""
         entry = self._journal.after(self._sent_seq)
         if entry is None and self._delta is not None:
             self._flush_delta()

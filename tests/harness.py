@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, Self
 
 import httpx
-import orjson
 import socketio
 
 from gadget_api.events import EVENT_TYPES
 from gadget_api.ids import new_id
 from gadget_api.protocol import PROTOCOL_VERSION
 from gadget_code.store.mongod import private_mongod
+from gadget_drone.link import WireJson
 
 START_S = 60.0
 STOP_S = 30.0
@@ -329,18 +329,6 @@ async def until(condition: Callable[[], Any], timeout: float = WAIT_S) -> Any:
         return value
 
 
-class BrowserJson:
-    """JSON as a browser writes it: text as it is, where Python's own would write six bytes for an é."""
-
-    @staticmethod
-    def dumps(value: Any, **_: Any) -> str:
-        return orjson.dumps(value).decode()
-
-    @staticmethod
-    def loads(text: str, **_: Any) -> Any:
-        return orjson.loads(text)
-
-
 class Ide:
     """An IDE's socket. Everything it was sent is in `received`, as (event, payload)."""
 
@@ -348,7 +336,7 @@ class Ide:
         self.user = user
         self.received: list[tuple[str, dict[str, Any]]] = []
         self._arrived = asyncio.Event()
-        self._socket = socketio.AsyncClient(reconnection=False, handle_sigint=False, json=BrowserJson)
+        self._socket = socketio.AsyncClient(reconnection=False, handle_sigint=False, json=WireJson)
         self._socket.on("*", self._receive)
 
     async def __aenter__(self) -> Self:

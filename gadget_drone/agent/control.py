@@ -34,10 +34,6 @@ class Control:
         self._steers.clear()
         return waiting
 
-    @property
-    def has_steers(self) -> bool:
-        return bool(self._steers)
-
     def check(self) -> None:
         """Between two steps. Raises Stopping."""
         if self.is_stopping:
