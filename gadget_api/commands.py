@@ -14,7 +14,7 @@ from gadget_api.errors import ErrorCode
 from gadget_api.ids import Id
 from gadget_api.model import WireModel
 from gadget_api.sessions import ChatSession, SessionLock
-from gadget_api.turns import ChatTurn
+from gadget_api.turns import ChatTurn, Steer
 from gadget_api.work_order import WorkOrder
 from gadget_api.workspace import WorkspaceMode
 
@@ -32,6 +32,9 @@ class Cursor(WireModel):
 
     turn_id: Id
     seq: int = Field(ge=0)
+    epoch: int | None = Field(default=None, ge=0)
+    """Of that event. With it the watcher is sent anew what it saw and nobody stored: an event of a later epoch takes the
+    place of what it has from that `seq` on. Null: nothing is sent twice."""
 
 
 # IDE -> web
@@ -88,6 +91,20 @@ class SteerTurn(WireModel):
     steer_id: Id
 
 
+class ContinueTurn(WireModel):
+    """The turn's drone is lost: go on from its last step somewhere else."""
+
+    turn_id: Id
+    drone_id: Id | None = None
+    """Null: any other drone that fits."""
+
+
+class NewContinue(WireModel):
+    """The body of `POST /turns/{id}/continue`."""
+
+    drone_id: Id | None = None
+
+
 class NewTurn(WireModel):
     """The body of `POST /sessions/{id}/turns`."""
 
@@ -126,6 +143,12 @@ class SetWorkspaceMode(WireModel):
 
 class ProcessWorkOrder(WireModel):
     work_order: WorkOrder
+
+
+class PutSteer(Steer):
+    """Put this before the model at the next step; the same id again changes nothing."""
+
+    turn_id: Id
 
 
 class TurnAck(WireModel):

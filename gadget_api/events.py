@@ -12,7 +12,7 @@ from gadget_api.ids import Id
 from gadget_api.messages import AssistantMessage, FinishReason, Usage
 from gadget_api.model import Count, UtcTime, WireModel
 from gadget_api.providers import ModelPrice
-from gadget_api.turns import ChatTurnStatus, TurnStats
+from gadget_api.turns import ChatTurnStatus, SteerOrigin, TurnStats
 
 MAX_EVENT_BYTES = 1_000_000
 """No event is larger as JSON: it is one Socket.IO frame, and frames are cut off at 1 MB."""
@@ -90,7 +90,8 @@ class ToolCall(TurnEvent):
 
 
 class Step(TurnEvent):
-    """One finished model call: the durable boundary of a turn."""
+    """One model call: the durable boundary of a turn. With the finish reason `interrupted` it holds what had been said
+    when the call was cut off, and the turn ends after it."""
 
     type: Literal["step"] = "step"
     index: int = Field(ge=1)
@@ -104,11 +105,12 @@ class Step(TurnEvent):
 
 
 class Steered(TurnEvent):
-    """A message of the user's was put before the model while the turn ran."""
+    """A message was put before the model while the turn ran."""
 
     type: Literal["steered"] = "steered"
     steer_id: Id
     content: str
+    origin: SteerOrigin = SteerOrigin.USER
 
 
 class Notice(TurnEvent):

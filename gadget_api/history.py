@@ -10,6 +10,7 @@ from gadget_api.events import Steered, Step, ToolCall
 from gadget_api.ids import Id
 from gadget_api.messages import (
     INTERRUPTED,
+    FinishReason,
     Message,
     ModelMessage,
     ToolCallRequest,
@@ -34,8 +35,10 @@ class HistoryPage(WireModel):
     next_cursor: str | None
 
 
-def work_messages(events: Iterable[Step | ToolCall | Steered]) -> list[Message]:
+def work_messages(events: Iterable[Step | ToolCall | Steered], *, is_over: bool = True) -> list[Message]:
     """The messages of a turn after its prompt, from its `HISTORY_TYPES` events in the order of `seq`.
+
+    What an interrupted model call had said belongs to a turn that is over; one that goes on asks again.
 
     In order for any model: a tool result follows the call it answers, and a call that was cut off is answered
     with `INTERRUPTED` as soon as anything else follows it. Calls at the very end may still be open (`unanswered`).
@@ -50,6 +53,8 @@ def work_messages(events: Iterable[Step | ToolCall | Steered]) -> list[Message]:
         messages.extend(map(_interrupted, open_calls.values()))
         open_calls.clear()
         if isinstance(event, Step):
+            if event.finish_reason is FinishReason.INTERRUPTED and not is_over:
+                continue
             messages.append(ModelMessage.of(event.message))
             open_calls.update((call.call_id, call) for call in event.message.tool_calls)
         else:

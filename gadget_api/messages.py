@@ -31,6 +31,8 @@ class FinishReason(StrEnum):
     TOOL_CALLS = "toolCalls"
     LENGTH = "length"
     CONTENT_FILTER = "contentFilter"
+    INTERRUPTED = "interrupted"
+    """The call was cut off by a cancel or a failure that ended the turn; what it had said is kept."""
     UNKNOWN = "unknown"
 
 

@@ -69,7 +69,7 @@ SOCKET_EVENTS: tuple[SocketEvent, ...] = (
         "processWorkOrder", c.ProcessWorkOrder, c.Done, "Work on a turn; refused with a code such as `droneBusy`."
     ),
     _to_drone("cancelTurn", c.CancelTurn, c.Done, "End the turn now."),
-    _to_drone("steerTurn", c.SteerTurn, c.Done, "Put a message before the model at the next step."),
+    _to_drone("steerTurn", c.PutSteer, c.Done, "Put a message before the model at the next step."),
     _to_drone("turnAck", c.TurnAck, None, "Everything up to `seq` is stored."),
     _to_drone("turnResend", c.TurnResend, None, "Events are missing: send them again."),
     _to_drone("turnRevoked", c.TurnRevoked, None, "The turn is not this drone's (any more)."),

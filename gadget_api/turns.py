@@ -13,6 +13,10 @@ from gadget_api.sessions import SessionMode
 
 MAX_PROMPT_BYTES = 900_000
 """The largest prompt, in UTF-8: it must fit one Socket.IO frame with room for its envelope."""
+MAX_STEER_BYTES = 32_000
+"""The largest message to a running turn, in UTF-8."""
+MAX_STEERS = 16
+"""How many of them may wait for the next step of a turn."""
 
 
 class ChatTurnStatus(StrEnum):
@@ -25,6 +29,25 @@ class ChatTurnStatus(StrEnum):
     @property
     def is_over(self) -> bool:
         return self in (ChatTurnStatus.FINISHED, ChatTurnStatus.ERROR, ChatTurnStatus.CANCELLED)
+
+
+class Waiting(StrEnum):
+    """What a turn waits for, for a program; `statusReason` says it to a person."""
+
+    DRONE = "drone"
+    """None is registered, or the chosen one is gone."""
+    DRONE_OFFLINE = "droneOffline"
+    """Queued, and no drone that fits is connected."""
+    DRONE_BUSY = "droneBusy"
+    DRONE_RESERVED = "droneReserved"
+    """Each drone is kept for another session."""
+    DRONE_REFUSED = "droneRefused"
+    WORKSPACE = "workspace"
+    """The user edits in it by hand."""
+    DRONE_LOST = "droneLost"
+    """Processing, and the connection to its drone is lost: wait, cancel, or continue on another drone."""
+    CANCEL = "cancel"
+    """Its drone is ending it."""
 
 
 def duration_label(duration_ms: int) -> str:
@@ -77,6 +100,20 @@ class Prompts(WireModel):
     user: str
 
 
+class SteerOrigin(StrEnum):
+    USER = "user"
+    SERVICE = "service"
+    """Gadget Code itself has to tell the model something."""
+
+
+class Steer(WireModel):
+    """A message that waits to be put before the model at the turn's next step. It stays until that is stored."""
+
+    steer_id: Id
+    content: str
+    origin: SteerOrigin = SteerOrigin.USER
+
+
 class ChatTurn(WireModel):
     """One prompt and its work. `thinking` and `response` are those of the last step; the rest is in its events."""
 
@@ -92,17 +129,21 @@ class ChatTurn(WireModel):
     workspace_id: str | None = None
     drone: Id | None = None
     status: ChatTurnStatus
+    waiting: Waiting | None = None
+    """What the turn waits for; null when it does not."""
     status_reason: str | None = None
-    """Why the turn waits, in words for a person; null when it does not."""
+    """The same in words for a person, with the way out."""
     cancel_requested: bool = False
     """Whether the user has cancelled it: whatever happens before its end, it does not go on."""
     prompt_id: Id
     prompts: Prompts
+    steers: tuple[Steer, ...] = ()
+    """Messages that were accepted and are not before the model yet, in their order."""
     thinking: str = ""
     response: str = ""
     error: ErrorInfo | None = None
     epoch: int = 0
-    """Counts the dispatches of the turn; 0 before the first."""
+    """Raised whenever somebody else takes the turn over; 0 before its first dispatch."""
     last_seq: int = 0
-    """The highest `seq` that `stats`, `thinking` and `response` take in: up to date at each step and at the end."""
+    """Of its newest stored event; `stats`, `thinking` and `response` are what the events up to it add up to."""
     stats: TurnStats = TurnStats()

@@ -6,7 +6,7 @@ from gadget_api.ids import Id
 from gadget_api.model import UtcTime, WireModel
 from gadget_api.providers import ApiType, BaseUrl, ModelParams, ModelPrice
 from gadget_api.sessions import SessionMode
-from gadget_api.turns import TurnStats
+from gadget_api.turns import Steer, TurnStats
 
 
 class OrderProject(WireModel):
@@ -69,3 +69,5 @@ class WorkOrder(WireModel):
     """The turn of this session that came before; null for the first. The history up to it belongs to the context."""
     resume: ResumePoint | None = None
     """Null for a turn that has not begun."""
+    steers: tuple[Steer, ...] = ()
+    """Messages to put before the model at the next step; the drone drops those its journal has put there already."""

@@ -22,7 +22,7 @@ from gadget_api.events import (
 )
 from gadget_api.messages import AssistantMessage, FinishReason, ToolCallRequest, Usage
 from gadget_api.model import WireModel
-from gadget_api.turns import ChatTurnStatus, TurnStats
+from gadget_api.turns import ChatTurnStatus, SteerOrigin, TurnStats
 
 ModelT = TypeVar("ModelT", bound=WireModel)
 
@@ -91,7 +91,7 @@ _EVENTS: dict[type[TurnEvent], st.SearchStrategy[TurnEvent]] = {
         finish_reason=st.sampled_from(FinishReason),
         model=texts,
     ),
-    Steered: _of(Steered, steer_id=ids, content=texts),
+    Steered: _of(Steered, steer_id=ids, content=texts, origin=st.sampled_from(SteerOrigin)),
     Notice: _of(Notice, level=st.sampled_from(["info", "warning", "error"]), code=texts, message=texts),
     WorkOrderComplete: _of(
         WorkOrderComplete,
