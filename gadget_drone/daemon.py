@@ -272,7 +272,8 @@ class Daemon:
             stats=stats,
             price=order.provider.price,
         )
-        running = self._running = _Running(order, journal, events, Control())
+        control = Control(order.steers, steered=journal.steered)
+        running = self._running = _Running(order, journal, events, control)
         running.task = self._tasks.create_task(self._run_turn(running, received_at, started_before), name="turn")
 
     async def _run_turn(self, running: _Running, received_at: datetime, started_before: frozenset[str] | None) -> None:
@@ -353,8 +354,8 @@ class Daemon:
         if running.working is not None and running.control.is_working:
             running.working.cancel()
 
-    async def _steer(self, ask: c.SteerTurn) -> None:
-        if not self._turn(ask.turn_id).control.steer(ask.steer_id, ask.content):
+    async def _steer(self, ask: c.PutSteer) -> None:
+        if not self._turn(ask.turn_id).control.steer(ask):
             raise Conflict(ErrorCode.RATE_LIMITED, "Too many messages wait for the next step; wait for it.")
 
     def _turn(self, turn: str) -> _Running:

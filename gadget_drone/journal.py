@@ -51,6 +51,8 @@ class Journal:
         self.is_complete = False
         """Whether the turn's last event is in it."""
         self._entries: deque[Entry] = deque()
+        self.steered: set[str] = set()
+        """Ids of the messages that it knows to be before the model."""
         self._open_calls: dict[str, bytes] = {}
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._size = os.fstat(self._fd).st_size
@@ -94,7 +96,7 @@ class Journal:
             self._entries.append(Entry(seq, type, self._size, 0, body))
             self.last_seq, self.is_complete = seq, True
             return
-        self._take(orjson.loads(body) if type in _LEDGER else {"seq": seq, "type": type}, self._size, len(line), line)
+        self._take(orjson.loads(body) if type in _NOTED else {"seq": seq, "type": type}, self._size, len(line), line)
         self._size += len(line)
 
     async def sync(self) -> None:
@@ -176,6 +178,8 @@ class Journal:
             self._open_calls[line["callId"]] = raw
         elif type == "toolCall":
             self._open_calls.pop(line["callId"], None)
+        elif type == "steered":
+            self.steered.add(line["steerId"])
         elif type == "workOrderComplete":
             self.is_complete = True
         if seq <= self.acked_seq:
@@ -192,4 +196,5 @@ class Journal:
             self._entries.popleft()
 
 
-_LEDGER = frozenset({"toolStarted", "toolCall"})
+_NOTED = frozenset({"toolStarted", "toolCall", "steered"})
+"""Events of which more is remembered than where they are."""

@@ -1,8 +1,8 @@
 """What reaches a running turn from outside: the user's cancel and steering, and the drone's own stop."""
 
-from collections import OrderedDict
+from collections.abc import Collection, Iterable
 
-_MAX_STEERS = 100
+from gadget_api.turns import MAX_STEERS, Steer
 
 
 class Stopping(Exception):
@@ -10,31 +10,36 @@ class Stopping(Exception):
 
 
 class Control:
-    def __init__(self) -> None:
+    """`steers` wait for the first step; those whose id is in `steered` were before the model already."""
+
+    def __init__(self, steers: Iterable[Steer] = (), *, steered: Collection[str] = ()) -> None:
         self.is_cancelled = False
         self.is_stopping = False
         self.is_working = False
         """Whether the work has begun: a task that is cancelled before would end without a word."""
-        self._steers: OrderedDict[str, str] = OrderedDict()
-        self._seen: set[str] = set()
+        self._waiting: list[Steer] = []
+        self._seen = set(steered)
+        for steer in steers:
+            self._take(steer)
 
-    def steer(self, steer_id: str, content: str) -> bool:
+    def steer(self, steer: Steer) -> bool:
         """Takes a message for the next step; the same id again changes nothing. False: too many wait already."""
-        if steer_id in self._seen:
-            return True
-        if len(self._steers) >= _MAX_STEERS:
+        if steer.steer_id not in self._seen and len(self._waiting) >= MAX_STEERS:
             return False
-        self._seen.add(steer_id)
-        self._steers[steer_id] = content
+        self._take(steer)
         return True
 
-    def take_steers(self) -> list[tuple[str, str]]:
-        """The messages that wait, as (id, content), in the order they came."""
-        waiting = list(self._steers.items())
-        self._steers.clear()
+    def take_steers(self) -> list[Steer]:
+        """The messages that wait, in the order they came."""
+        waiting, self._waiting = self._waiting, []
         return waiting
 
     def check(self) -> None:
         """Between two steps. Raises Stopping."""
         if self.is_stopping:
             raise Stopping
+
+    def _take(self, steer: Steer) -> None:
+        if steer.steer_id not in self._seen:
+            self._seen.add(steer.steer_id)
+            self._waiting.append(steer)

@@ -59,9 +59,9 @@ async def run_turn(
                 blob=site.keep_blob(result.whole) if result.whole is not None else None,
             )
             conversation.add(ToolMessage(call_id=call.call_id, name=call.name, content=result.content))
-        for steer_id, content in control.take_steers():
-            events.emit(Steered, steer_id=steer_id, content=content)
-            conversation.add(UserMessage(content=content))
+        for steer in control.take_steers():
+            events.emit(Steered, steer_id=steer.steer_id, content=steer.content, origin=steer.origin)
+            conversation.add(UserMessage(content=steer.content))
         if conversation.is_answered:
             return
         control.check()

@@ -13,7 +13,7 @@ from gadget_ai.testing.script import Call, HttpError, Reply, RequestView, Script
 from gadget_api.errors import ErrorCode
 from gadget_api.events import BlobRef
 from gadget_api.messages import INTERRUPTED, ModelMessage, SystemMessage, ToolCallRequest, UserMessage
-from gadget_api.turns import TurnStats
+from gadget_api.turns import MAX_STEERS, Steer, SteerOrigin, TurnStats
 from gadget_drone.agent.control import Control, Stopping
 from gadget_drone.agent.conversation import Conversation
 from gadget_drone.agent.loop import Site, run_turn
@@ -142,8 +142,8 @@ async def test_a_turn_whose_answer_is_recorded_already_asks_the_model_nothing(be
 
 async def test_steering_comes_after_the_results_and_before_the_next_model_call(bench: Any) -> None:
     stage = bench(Reply(Call("list", {"path": "."})), Reply(Text("As you wish.")))
-    stage.control.steer("1", "Do it in French.")
-    stage.control.steer("1", "Do it in French.")
+    stage.control.steer(Steer(steer_id="1", content="Do it in French."))
+    stage.control.steer(Steer(steer_id="1", content="Do it in French."))
     events = await stage.run()
     assert types(events).count("steered") == 1
     assert [m["content"] for m in stage.client.requests[0].messages if m["role"] == "user"] == [
@@ -155,7 +155,7 @@ async def test_steering_comes_after_the_results_and_before_the_next_model_call(b
 async def test_steering_that_came_during_the_last_answer_is_answered_too(tmp_path: Path) -> None:
     def answer(request: RequestView) -> Reply:
         if len(request.messages) == 2:
-            stage.control.steer("1", "And the tests?")
+            stage.control.steer(Steer(steer_id="1", content="And the tests?"))
             return Reply(Text("Done."))
         return Reply(Text("They pass."))
 
@@ -163,6 +163,40 @@ async def test_steering_that_came_during_the_last_answer_is_answered_too(tmp_pat
     events = await stage.run()
     assert types(events) == ["response", "step", "steered", "response", "step"]
     stage.journal.close()
+
+
+async def test_messages_of_the_order_are_before_the_model_at_the_first_step(bench: Any) -> None:
+    stage = bench(Reply(Text("Understood.")))
+    french = Steer(steer_id="1", content="In French.")
+    told = Steer(steer_id="2", content="The drone has changed.", origin=SteerOrigin.SERVICE)
+    stage.control = Control((french, french, told))
+    events = await stage.run()
+    steered = [event for event in events if event["type"] == "steered"]
+    assert [(event["steerId"], event["origin"]) for event in steered] == [("1", "user"), ("2", "service")]
+    users = [m["content"] for m in stage.client.requests[0].messages if m["role"] == "user"]
+    assert users == ["Go.", "In French.", "The drone has changed."]
+
+
+async def test_a_message_that_the_journal_has_is_not_put_before_the_model_again(bench: Any) -> None:
+    stage = bench(Reply(Text("Understood.")), Reply(Text("Again.")))
+    french = Steer(steer_id="1", content="In French.")
+    stage.control = Control((french,))
+    await stage.run()
+    left = Journal.load(stage.journal.path)
+    left.ack(left.last_seq)  # stored meanwhile, though the order lists it still
+    stage.control = Control((french, Steer(steer_id="2", content="Or not.")), steered=left.steered)
+    left.close()
+    assert stage.control.steer(french)
+    assert [steer.steer_id for steer in stage.control.take_steers()] == ["2"]
+
+
+def test_no_more_messages_wait_than_the_service_keeps() -> None:
+    waiting = [Steer(steer_id=str(n), content="x") for n in range(MAX_STEERS)]
+    control = Control(waiting)
+    assert not control.steer(Steer(steer_id="more", content="x"))
+    assert control.steer(waiting[0])
+    control.take_steers()
+    assert control.steer(Steer(steer_id="more", content="x"))
 
 
 async def test_a_stop_leaves_the_turn_between_two_steps(bench: Any) -> None:
