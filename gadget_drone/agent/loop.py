@@ -1,16 +1,20 @@
 """The agentic workflow loop."""
 
+import asyncio
 import time
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from gadget_ai.client import ChatClient, ModelNotice, Restarted, TextDelta, ThinkingDelta
 from gadget_ai.collect import Answer, Live, answer
+from gadget_ai.errors import LLMError
 from gadget_api.events import BlobRef, Notice, Steered, Step, ToolCall, ToolStarted
 from gadget_api.messages import INTERRUPTED, ModelMessage, ToolCallRequest, ToolMessage, UserMessage
 from gadget_drone.agent.control import Control
 from gadget_drone.agent.conversation import Conversation
+from gadget_drone.agent.partial import PartialAnswer
 from gadget_drone.stream import EventStream
 from gadget_drone.tools.tool import SideEffect, ToolContext, ToolResult
 from gadget_drone.tools.toolbox import Toolbox
@@ -65,22 +69,38 @@ async def run_turn(
         if conversation.is_answered:
             return
         control.check()
-        said = await _ask(client, conversation, tools, events)
-        events.emit(
-            Step,
-            index=conversation.step_count + 1,
-            message=said.message,
-            usage=said.usage,
-            finish_reason=said.finish_reason,
-            model=model,
-        )
+        partial = PartialAnswer()
+        try:
+            said = await _ask(client, conversation, tools, events, partial)
+        except (LLMError, asyncio.CancelledError) as exc:
+            # A cancel that is not the user's ends no turn: who goes on with it asks again.
+            ends_turn = control.is_cancelled or isinstance(exc, LLMError)
+            if ends_turn and (cut := partial.answer) is not None:
+                with suppress(OSError):  # a full disk does not make another end of this one
+                    _emit_step(events, conversation, model, cut)
+            raise
+        _emit_step(events, conversation, model, said)
         conversation.add(ModelMessage.of(said.message))
 
 
-async def _ask(client: ChatClient, conversation: Conversation, tools: Toolbox, events: EventStream) -> Answer:
+def _emit_step(events: EventStream, conversation: Conversation, model: str, said: Answer) -> None:
+    events.emit(
+        Step,
+        index=conversation.step_count + 1,
+        message=said.message,
+        usage=said.usage,
+        finish_reason=said.finish_reason,
+        model=model,
+    )
+
+
+async def _ask(
+    client: ChatClient, conversation: Conversation, tools: Toolbox, events: EventStream, partial: PartialAnswer
+) -> Answer:
     """One model call, its thinking and text streamed as they come."""
 
     def show(live: Live) -> None:
+        partial.take(live)
         match live:
             case TextDelta(content):
                 events.delta("response", content)

@@ -9,7 +9,7 @@ import pytest
 
 from gadget_ai.errors import LLMError
 from gadget_ai.testing.client import ScriptedClient
-from gadget_ai.testing.script import Call, HttpError, Reply, RequestView, Script, Text, Think
+from gadget_ai.testing.script import Call, Cut, HttpError, Pause, Reply, RequestView, Script, Text, Think
 from gadget_api.errors import ErrorCode
 from gadget_api.events import BlobRef
 from gadget_api.messages import INTERRUPTED, ModelMessage, SystemMessage, ToolCallRequest, UserMessage
@@ -212,6 +212,53 @@ async def test_a_refusal_of_the_model_is_raised_as_it_is(bench: Any) -> None:
     with pytest.raises(LLMError) as caught:
         await stage.run()
     assert caught.value.code is ErrorCode.MODEL_AUTH
+
+
+async def test_what_was_said_before_a_failure_is_kept_as_an_interrupted_step(bench: Any) -> None:
+    stage = bench(Reply(Think("Hm."), Text("It is like "), HttpError(401, {"error": {"message": "no"}})))
+    with pytest.raises(LLMError):
+        await stage.run()
+    step = stage.events[-1]
+    assert step["message"] == {"thinking": "Hm.", "content": "It is like ", "toolCalls": []}
+    assert (step["type"], step["index"], step["finishReason"]) == ("step", 1, "interrupted")
+    assert set(step["usage"].values()) == {0}
+
+
+async def test_what_a_retry_has_voided_is_not_kept(bench: Any) -> None:
+    stage = bench(Reply(Text("Void."), Cut()), Reply(HttpError(401, {"error": {"message": "no"}})))
+    with pytest.raises(LLMError):
+        await stage.run()
+    assert "step" not in types(stage.events)
+
+
+async def test_a_partial_answer_that_is_too_large_for_an_event_is_kept_at_both_ends(bench: Any) -> None:
+    said = "begin" + "\x00" * 300_000 + "end"
+    stage = bench(Reply(Text(said), HttpError(401, {"error": {"message": "no"}})))
+    with pytest.raises(LLMError):
+        await stage.run()
+    kept = stage.events[-1]["message"]["content"]
+    assert (kept[:5], kept[-3:]) == ("begin", "end")
+    assert "bytes left out" in kept
+
+
+SAID = "I think " * 5000
+"""More than one delta: the first is in the journal at once."""
+
+
+@pytest.mark.parametrize(("is_cancelled", "kept"), [(True, [SAID]), (False, [])])
+async def test_the_users_cancel_keeps_what_was_said_and_a_stop_of_the_drone_does_not(
+    is_cancelled: bool, kept: list[str], bench: Any
+) -> None:
+    stage = bench(Reply(Text(SAID), Pause(600)))
+    task = asyncio.create_task(stage.run())
+    async with asyncio.timeout(20):
+        while not stage.events:  # noqa: ASYNC110  (the loop makes them)
+            await asyncio.sleep(0.01)
+    stage.control.is_cancelled = is_cancelled
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [event["message"]["content"] for event in stage.events if event["type"] == "step"] == kept
 
 
 async def test_a_large_output_is_cut_in_the_event_and_kept_whole(bench: Any) -> None:
