@@ -202,7 +202,7 @@ class _Pair:
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: Way) -> None:
         """One direction, to its end; an end is passed on like a byte."""
-        with suppress(ConnectionError):
+        with suppress(OSError):
             while True:
                 weather = self._proxy.weather
                 size = _READ_BYTES if weather.bytes_per_s is None else max(1, int(weather.bytes_per_s * _TICK_S))

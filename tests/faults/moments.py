@@ -1,0 +1,105 @@
+"""The moments of a turn at which something can go wrong, and how a test gets there without guessing."""
+
+from enum import StrEnum
+
+from gadget_ai.testing.script import Reply, Text
+from gadget_api.ids import new_id
+from tests.faults.proxy import Way, Weather
+from tests.faults.stage import Stage
+from tests.faults.story import Gate, HeldReply, Step, logged_call, until_file
+from tests.harness import until
+
+
+class Moment(StrEnum):
+    BEFORE_ACCEPT = "before accept"
+    FIRST_TOKEN = "before first token"
+    MID_STREAM = "mid stream"
+    DURING_TOOL = "during tool"
+    BETWEEN = "between"
+    AT_END = "at the end"
+    IN_RECOVERY = "in recovery"
+
+
+PLAN = 2
+"""How many model calls the story takes when nothing happens."""
+
+
+class Story:
+    """A turn of two steps and two tool calls that stands still at one moment until `go_on`."""
+
+    def __init__(self, moment: Moment) -> None:
+        self.moment = moment
+        self.prompt = f"Do it. {new_id()}"
+        self.first, self.second = f"{new_id()}a", f"{new_id()}b"
+        self._first_token = Gate(is_open=moment is not Moment.FIRST_TOKEN)
+        self._mid_stream = Gate(is_open=moment is not Moment.MID_STREAM)
+        self._between = Gate(is_open=moment not in (Moment.BETWEEN, Moment.AT_END))
+        self._holds_tool = moment in (Moment.DURING_TOOL, Moment.IN_RECOVERY)
+        self._file = f"go-{self.first}"
+
+    @property
+    def steps(self) -> list[Step]:
+        wait = until_file(self._file) if self._holds_tool else ":"
+
+        def work(attempt: int) -> Reply:
+            # Each attempt has ids of its own, as a real model's would.
+            mark = "" if attempt == 1 else str(attempt)
+            calls = logged_call(self.first + mark), logged_call(self.second + mark, wait)
+            return HeldReply(self._first_token, Text("I begin. ", 3), self._mid_stream, Text("And go on.", 2), *calls)
+
+        return [work, lambda _attempt: HeldReply(self._between, Text("It is done.", 3))]
+
+    async def reach(self, stage: Stage) -> str:
+        """Sends the prompt, and returns at the moment; the turn's id."""
+        turn = await stage.prompt(self.prompt, self.steps)
+        match self.moment:
+            case Moment.BEFORE_ACCEPT:
+                pass
+            case Moment.FIRST_TOKEN:
+                await _passed(self._first_token)
+            case Moment.MID_STREAM:
+                await _passed(self._mid_stream)
+                await stage.watcher.until_event(turn, "response")
+            case Moment.DURING_TOOL:
+                await self._tool_runs(stage)
+            case Moment.BETWEEN:
+                await stage.watcher.until_event(turn, "toolCall", 2)
+            case Moment.AT_END:
+                await self._end_is_on_its_way(stage, turn)
+            case Moment.IN_RECOVERY:
+                await self._tool_runs(stage)
+                await stage.kill_drone()
+                await stage.start_drone()
+                await stage.until_turn(turn, lambda document: document["epoch"] == 2)
+        return turn
+
+    def go_on(self, stage: Stage) -> None:
+        for gate in (self._first_token, self._mid_stream, self._between):
+            gate.open()
+        if stage.checkout.exists():
+            (stage.checkout / self._file).touch()
+
+    async def _tool_runs(self, stage: Stage) -> None:
+        async def ran() -> bool | None:
+            return True if self.second in stage.calls else None
+
+        await until(ran)
+
+    async def _end_is_on_its_way(self, stage: Stage, turn: str) -> None:
+        """The last event is in the drone's journal, and the network holds it."""
+        await _passed(self._between)
+        await stage.watcher.until_event(turn, "toolCall", 2)
+        stage.drone_link.weather = Weather(held=Way.UP)
+        self._between.open()
+
+        async def journaled() -> bool | None:
+            return True if '"workOrderComplete"' in stage.journal(turn) else None
+
+        await until(journaled)
+
+
+async def _passed(gate: Gate) -> None:
+    async def reached() -> bool | None:
+        return True if gate.reached.is_set() else None
+
+    await until(reached)
