@@ -23,6 +23,7 @@ from gadget_api.workspace_files import (
 )
 from gadget_drone.agent.control import Control
 from gadget_drone.agent.history import Histories
+from gadget_drone.agent.resumption import Resumption, rebuilt, resumed, taken_over
 from gadget_drone.agent.turn import TurnPlan, work
 from gadget_drone.blobs import BlobUploads
 from gadget_drone.journal import Journal, JournalDamaged
@@ -228,7 +229,7 @@ class Daemon:
         journal: Journal | None = None
         try:
             journal = Journal.create(self._journal_path(order.turn.id), base_seq=base_seq)
-            self._accept(order, journal, started_before=None)
+            self._accept(order, journal, taken_over() if order.resume is not None else None)
         except OSError as exc:
             if journal is not None:
                 journal.remove()
@@ -238,11 +239,8 @@ class Daemon:
                 ErrorCode.WORKSPACE_REFUSED, f"The workspace cannot be written to ({exc.strerror}); make room there."
             ) from exc
 
-    def _accept(self, order: WorkOrder, journal: Journal, *, started_before: frozenset[str] | None) -> None:
-        """Takes the turn on: from here it survives our death. Raises OSError.
-
-        `started_before`: the tool calls that had started before a crash; None where nobody knows.
-        """
+    def _accept(self, order: WorkOrder, journal: Journal, resumption: Resumption | None) -> None:
+        """Takes the turn on: from here it survives our death. Raises OSError."""
         assert self._tasks is not None
         received_at = utc_now()
         existing = self._workspace.load_work_order()
@@ -274,9 +272,9 @@ class Daemon:
         )
         control = Control(order.steers, steered=journal.steered)
         running = self._running = _Running(order, journal, events, control)
-        running.task = self._tasks.create_task(self._run_turn(running, received_at, started_before), name="turn")
+        running.task = self._tasks.create_task(self._run_turn(running, received_at, resumption), name="turn")
 
-    async def _run_turn(self, running: _Running, received_at: datetime, started_before: frozenset[str] | None) -> None:
+    async def _run_turn(self, running: _Running, received_at: datetime, resumption: Resumption | None) -> None:
         assert self._tasks is not None
         events = running.events
         pump = self._tasks.create_task(events.pump(), name="pump")
@@ -285,7 +283,7 @@ class Daemon:
             self._save_status(DroneStatus.BUSY)
             if not running.journal.is_complete:
                 await events.acknowledged()  # what a crash left: the server's history has it then
-                plan = self._plan(running.order, received_at, started_before)
+                plan = self._plan(running.order, received_at, resumption)
                 running.working = self._tasks.create_task(
                     work(plan, self._server, self._histories, events, running.control), name="work"
                 )
@@ -300,7 +298,7 @@ class Daemon:
                 await asyncio.wait([running.working])
         await self._let_go(running)
 
-    def _plan(self, order: WorkOrder, received_at: datetime, started_before: frozenset[str] | None) -> TurnPlan:
+    def _plan(self, order: WorkOrder, received_at: datetime, resumption: Resumption | None) -> TurnPlan:
         def on_cloned() -> None:
             now = utc_now()
             others = [p for p in self._workspace.file.projects if p.id != order.project.id]
@@ -319,7 +317,7 @@ class Daemon:
             workspace=self._workspace,
             spool_dir=self._workspace.blobs_dir,
             allow_local_git=self._settings.allow_local_git,
-            started_before=started_before,
+            resumption=resumption,
             keep_blob=lambda spool: self._blobs.keep(order.turn.id, spool),
             on_cloned=on_cloned,
         )
@@ -431,16 +429,16 @@ class Daemon:
 
     def _go_on(self, order: WorkOrder, response: c.CrashRecoveryResponse, journal: Journal | None) -> None:
         """Goes on with a turn that a crash left. Raises OSError, GadgetError; the journal is whole then."""
-        started_before = None
         if journal is None or response.action is c.RecoveryAction.RETRY:
             if journal is not None:
                 journal.close()
             journal = Journal.create(self._journal_path(order.turn.id), base_seq=response.acked_seq)
+            resumption = rebuilt()
         else:
             journal.ack(response.acked_seq)
-            started_before = journal.started_calls
+            resumption = resumed(journal.started_calls)
             journal.rewrite(epoch=response.epoch)
-        self._accept(order, journal, started_before=started_before)
+        self._accept(order, journal, resumption)
 
     async def _recovered(self, response: c.CrashRecoveryResponse) -> None:
         if self._recovery is not None and not self._recovery.done():

@@ -23,6 +23,7 @@ from gadget_drone.agent.control import Control, Stopping
 from gadget_drone.agent.conversation import Conversation, call_ids
 from gadget_drone.agent.history import Histories
 from gadget_drone.agent.loop import Site, run_turn
+from gadget_drone.agent.resumption import Resumption
 from gadget_drone.agent.system_prompt import system_prompt
 from gadget_drone.server import Server
 from gadget_drone.stream import EventStream
@@ -45,8 +46,8 @@ class TurnPlan:
     workspace: Workspace
     spool_dir: Path
     allow_local_git: bool
-    started_before: frozenset[str] | None
-    """Tool calls that had started before a crash; None where nobody knows any more."""
+    resumption: Resumption | None
+    """None for a turn that begins."""
     keep_blob: Callable[[Path], BlobRef]
     on_cloned: Callable[[], None]
 
@@ -60,6 +61,8 @@ async def work(plan: TurnPlan, server: Server, histories: Histories, events: Eve
     try:
         if control.is_cancelled:
             raise asyncio.CancelledError
+        if (goes_on := plan.resumption) is not None:
+            events.emit(Notice, level=goes_on.level, code="resumed", message=goes_on.message)
         project_dir = await _clone(plan, events)
         await _run(plan, project_dir, server, histories, events, control)
     except asyncio.CancelledError:
@@ -102,7 +105,7 @@ async def _run(
         conversation = Conversation(client, system_prompt(order, project_dir), history, used_call_ids | call_ids(own))
         conversation.add(*own)
         site = Site(project_dir, plan.spool_dir, plan.keep_blob)
-        started = plan.started_before
+        started = plan.resumption.started_before if plan.resumption is not None else frozenset()
         if started is None:
             started = frozenset(call.call_id for call in conversation.open_calls)
         await run_turn(conversation, client, order.provider.model_id, tools, events, control, site, started)

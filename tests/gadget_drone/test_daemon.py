@@ -1,0 +1,146 @@
+"""A real drone in its own process, real files, a scripted model, and a web service that the test plays."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gadget_ai.testing.script import Call, Pause, Reply, Script, Text
+from gadget_ai.testing.server import ScriptedServer
+from tests.gadget_drone.played_web import PlayedWeb
+from tests.harness import Process, clean_environment, repository
+
+
+@dataclass
+class Stage:
+    web: PlayedWeb
+    model: ScriptedServer
+    drone: Process
+    workspace: Path
+
+    @property
+    def gadget(self) -> Path:
+        return self.workspace / ".gadget"
+
+    @property
+    def checkout(self) -> Path:
+        return self.workspace / "project"
+
+    async def restart(self) -> None:
+        """SIGKILL, and started again."""
+        await asyncio.to_thread(self.drone.kill)
+        self.drone.start()
+
+    async def stop(self) -> int:
+        return await asyncio.to_thread(self.drone.stop)
+
+    async def until_over(self) -> dict[str, Any]:
+        return await self.web.until("workOrderComplete", lambda p: p["epoch"] == self.web.epoch)
+
+    async def until_idle(self) -> None:
+        """Until the end is acknowledged and let go of."""
+        begin = next(n for n, (name, _) in enumerate(self.web.received) if name == "workOrderComplete")
+        await self.web.until("droneStatus", lambda p: p["status"] == "available", begin=begin)
+        assert list((self.gadget / "journal").iterdir()) == []
+        assert not (self.gadget / "work-order.json").exists()
+
+
+@pytest.fixture
+async def stage_for(tmp_path: Path) -> AsyncIterator[Any]:
+    """`await stage_for(script)`: the drone is started; nothing is dispatched yet."""
+    opened: list[Any] = []
+
+    async def make(script: Script) -> Stage:
+        model = await ScriptedServer(script).__aenter__()
+        opened.append(model)
+        origin = repository(tmp_path / "origin", {"README.md": "# A project\n"})
+        web = await PlayedWeb(model.openai_url, str(origin)).__aenter__()
+        opened.append(web)
+        env = clean_environment(
+            GADGET_SERVER_URL=web.url,
+            GADGET_DRONE_TOKEN="t",
+            GADGET_ALLOW_LOCAL_GIT="true",
+            GADGET_LOG_LEVEL="debug",
+        )
+        workspace = tmp_path / "workspace"
+        workspace.mkdir()
+        drone = Process([sys.executable, "-P", "-m", "gadget_drone"], env, tmp_path / "drone.log", workspace)
+        drone.start()
+        opened.append(drone)
+        return Stage(web, model, drone, workspace)
+
+    yield make
+    for part in reversed(opened):
+        if isinstance(part, Process):
+            await asyncio.to_thread(part.stop)
+            assert "Traceback" not in part.output, part.output
+        else:
+            await part.__aexit__(None, None, None)
+
+
+async def test_a_turn_is_worked_on_and_let_go_of(stage_for: Any) -> None:
+    stage = await stage_for(Script([Reply(Call("shell", {"command": "echo x"})), Reply(Text("Done."))]))
+    assert await stage.web.dispatch() == {"ok": True}
+    assert (await stage.until_over())["status"] == "finished"
+    await stage.until_idle()
+    assert stage.web.stored("notice")[0]["code"] == "cloning"
+    assert all(event["code"] != "resumed" for event in stage.web.stored("notice"))
+
+
+async def test_a_turn_that_goes_on_says_so_first(stage_for: Any) -> None:
+    stage = await stage_for(Script([Reply(Text("I was say"), Pause(600)), Reply(Text("I was saying this."))]))
+    await stage.web.dispatch()
+    await stage.web.until("response")
+    await stage.restart()
+    assert (await stage.until_over())["status"] == "finished"
+    later = [event for event in stage.web.events if event["epoch"] == 2 and event["type"] != "response"]
+    assert (later[0]["type"], later[0]["code"], later[0]["level"]) == ("notice", "resumed", "info")
+    assert "begun again" in later[0]["message"]
+    await stage.until_idle()
+
+
+async def test_a_journal_that_cannot_be_used_is_said_and_the_turn_goes_on_from_what_is_stored(stage_for: Any) -> None:
+    stage = await stage_for(
+        Script([Reply(Call("shell", {"command": "echo ran | tee -a ran; sleep 600"})), Reply(Text("I see."))])
+    )
+    await stage.web.dispatch()
+    await stage.web.until("toolOutput")
+    await asyncio.to_thread(stage.drone.kill)
+    (journal,) = (stage.gadget / "journal").iterdir()
+    journal.write_bytes(b"\x00" * 100 + b"\n" + b"{}\n")
+    stage.drone.start()
+    assert (await stage.until_over())["status"] == "finished"
+    (said,) = [event for event in stage.web.stored("notice") if event["code"] == "resumed"]
+    assert (said["level"], "could not be used" in said["message"]) == ("warning", True)
+    assert "outcome unknown" in stage.web.stored("toolCall")[0]["response"]
+    assert (stage.checkout / "ran").read_text() == "ran\n"
+    assert len(list(stage.gadget.glob("corrupt-*/*.ndjson"))) == 1
+
+
+async def test_steering_is_before_the_model_once_over_a_crash(stage_for: Any) -> None:
+    stage = await stage_for(
+        Script([Reply(Call("shell", {"command": "sleep 600"})), Reply(Text("No."), Pause(600)), Reply(Text("Rien."))])
+    )
+    stage.web.acknowledges = False
+    stage.web.steers = [{"steerId": "s0", "content": "Be brief.", "origin": "service"}]
+    await stage.web.dispatch()
+    await stage.web.until("toolStarted")
+    steer = {"steerId": "s1", "content": "In French, please.", "origin": "user"}
+    stage.web.steers.append(steer)
+    for _ in range(2):
+        assert (await stage.web.ask("steerTurn", {"turnId": stage.web.turn, **steer})) == {"ok": True}
+    await stage.restart()
+    await stage.web.until("response")
+    # The service died after it had stored the event, and before it noted that: it lists the message still.
+    stage.web.steers = [steer]
+    stage.web.acknowledges = True
+    await stage.restart()
+    assert (await stage.until_over())["status"] == "finished"
+    said = [(event["steerId"], event["origin"]) for event in stage.web.stored("steered")]
+    assert said == [("s0", "service"), ("s1", "user")]
+    users = [message["content"] for message in stage.model.requests[-1].messages if message["role"] == "user"]
+    assert users == ["Go.", "Be brief.", "In French, please."]
