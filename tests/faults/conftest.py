@@ -1,5 +1,9 @@
-"""What fault tests share: a MongoDB and a web service that they may break, and must mend."""
+"""What fault tests share: a MongoDB and a web service that they may break, and must mend.
 
+`GADGET_TEST_FAULTS=full` runs everything; without it what is marked `slow_fault` is left out.
+"""
+
+import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -8,6 +12,18 @@ import pytest
 from tests.faults.mongo import Mongo
 from tests.faults.stage import Stage, staged
 from tests.harness import Web
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow_fault: only in the full selection (scripts/test-faults)")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if os.environ.get("GADGET_TEST_FAULTS") == "full":
+        return
+    slow = [item for item in items if item.get_closest_marker("slow_fault") is not None]
+    items[:] = [item for item in items if item not in slow]
+    config.hook.pytest_deselected(items=slow)
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,7 @@
 """The moments of a turn at which something can go wrong, and how a test gets there without guessing."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
 
 from gadget_ai.testing.script import Reply, Text
@@ -20,6 +22,7 @@ class Moment(StrEnum):
     IN_RECOVERY = "in recovery"
 
 
+_STRUCK_S = 1.0
 PLAN = 2
 """How many model calls the story takes when nothing happens."""
 
@@ -91,11 +94,57 @@ class Story:
         await stage.watcher.until_event(turn, "toolCall", 2)
         stage.drone_link.weather = Weather(held=Way.UP)
         self._between.open()
+        await until_journaled(stage, turn)
 
-        async def journaled() -> bool | None:
-            return True if '"workOrderComplete"' in stage.journal(turn) else None
 
-        await until(journaled)
+Act = Callable[[], Awaitable[None]]
+
+
+async def nothing() -> None:
+    """Where there is nothing to do."""
+
+
+async def through(stage: Stage, moment: Moment, strike: Act, meanwhile: Act = nothing) -> tuple[Story, str]:
+    """A turn that is struck at the moment, goes on, and is mended after `meanwhile`. The story, and the turn, over."""
+    story = Story(moment)
+    if moment is Moment.BEFORE_ACCEPT:
+        await strike()
+        sending = asyncio.create_task(story.reach(stage))
+        # It is accepted, refused or waits; a fault that is mended at once would be none.
+        await asyncio.wait([sending], timeout=_STRUCK_S)
+        await stage.heal()
+        turn = await sending
+    else:
+        turn = await story.reach(stage)
+        await strike()
+        story.go_on(stage)
+        await meanwhile()
+        await stage.heal()
+    await stage.until_over(turn)
+    return story, turn
+
+
+async def until_journaled(stage: Stage, turn: str) -> None:
+    """The drone has come to the end of the turn by itself."""
+
+    async def ended() -> bool | None:
+        return True if '"workOrderComplete"' in stage.journal(turn) else None
+
+    await until(ended)
+
+
+async def check_undisturbed(stage: Stage, story: Story, turn: str) -> None:
+    """The turn went through as if nothing had happened to it: one epoch, nothing repeated, nothing interrupted."""
+    document = await stage.turn(turn)
+    assert (document["status"], document["response"]) == ("finished", "It is done."), document
+    results = [event for event in await stage.user.events(turn) if event["type"] == "toolCall"]
+    if story.moment is Moment.IN_RECOVERY:
+        assert len(results) == 2
+        return
+    assert document["epoch"] == 1
+    assert [result["isError"] for result in results] == [False, False], results
+    assert stage.calls == [story.first, story.second]
+    assert len(stage.book.asked_for(story.prompt)) == PLAN
 
 
 async def _passed(gate: Gate) -> None:
