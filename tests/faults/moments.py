@@ -136,12 +136,13 @@ async def until_journaled(stage: Stage, turn: str) -> None:
 async def check_undisturbed(stage: Stage, story: Story, turn: str) -> None:
     """The turn went through as if nothing had happened to it: one epoch, nothing repeated, nothing interrupted."""
     document = await stage.turn(turn)
-    assert (document["status"], document["response"]) == ("finished", "It is done."), document
+    assert (document["status"], document["response"]) == ("finished", "It is done."), f"{document}\n{stage.logs()}"
     results = [event for event in await stage.user.events(turn) if event["type"] == "toolCall"]
     if story.moment is Moment.IN_RECOVERY:
         assert len(results) == 2
         return
-    assert document["epoch"] == 1
+    if story.moment is not Moment.BEFORE_ACCEPT:  # an offer that nobody answered counts, too
+        assert document["epoch"] == 1, document
     assert [result["isError"] for result in results] == [False, False], results
     assert stage.calls == [story.first, story.second]
     assert len(stage.book.asked_for(story.prompt)) == PLAN

@@ -12,6 +12,7 @@ from tests.faults.stage import Stage
 
 _FOUND_DEAD_S = 20.0
 """15 s are promised, the rest is the machine's."""
+_TOLD_S = 3.0
 _FLAPS_S = 4.0
 
 
@@ -27,14 +28,13 @@ async def test_a_link_that_is_reset_disturbs_no_turn(stage: Stage, moment: Momen
 
 @moments(quick=(Moment.MID_STREAM, Moment.BETWEEN))
 async def test_a_link_that_is_cut_for_a_while_disturbs_no_turn(stage: Stage, moment: Moment) -> None:
-    since = len(stage.watcher.statuses)
-
-    async def meanwhile() -> None:
-        turn = next(iter(stage.prompts))
+    async def strike() -> None:
+        since = len(stage.watcher.statuses)
+        await stage.drone_link.cut()
         if moment is not Moment.BEFORE_ACCEPT:
-            await check_said_in_time(stage, turn, 3.0, since)
+            await check_said_in_time(stage, next(iter(stage.prompts)), _TOLD_S, since)
 
-    story, turn = await through(stage, moment, stage.drone_link.cut, meanwhile)
+    story, turn = await through(stage, moment, strike)
     await check_undisturbed(stage, story, turn)
     await check_all(stage)
 
@@ -54,12 +54,11 @@ async def test_a_flapping_link_disturbs_no_turn(stage: Stage, moment: Moment) ->
 @moments(quick=(Moment.DURING_TOOL,), of=WHILE_IT_RUNS)
 async def test_a_link_that_swallows_everything_is_noticed_and_disturbs_no_turn(stage: Stage, moment: Moment) -> None:
     async def strike() -> None:
+        since = len(stage.watcher.statuses)
         stage.drone_link.weather = BLACK_HOLE
+        await check_said_in_time(stage, next(iter(stage.prompts)), _FOUND_DEAD_S, since)
 
-    async def meanwhile() -> None:
-        await check_said_in_time(stage, next(iter(stage.prompts)), _FOUND_DEAD_S, since=0)
-
-    story, turn = await through(stage, moment, strike, meanwhile)
+    story, turn = await through(stage, moment, strike)
     await check_undisturbed(stage, story, turn)
     await check_all(stage)
 
@@ -70,12 +69,11 @@ async def test_a_link_that_swallows_everything_is_noticed_and_disturbs_no_turn(s
 )
 async def test_a_half_open_link_is_noticed_and_disturbs_no_turn(stage: Stage, way: Way) -> None:
     async def strike() -> None:
+        since = len(stage.watcher.statuses)
         stage.drone_link.weather = Weather(swallowed=way)
+        await check_said_in_time(stage, next(iter(stage.prompts)), _FOUND_DEAD_S, since)
 
-    async def meanwhile() -> None:
-        await check_said_in_time(stage, next(iter(stage.prompts)), _FOUND_DEAD_S, since=0)
-
-    story, turn = await through(stage, Moment.MID_STREAM, strike, meanwhile)
+    story, turn = await through(stage, Moment.MID_STREAM, strike)
     await check_undisturbed(stage, story, turn)
     await check_all(stage)
 
