@@ -5,7 +5,6 @@ import logging
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 from gadget_api import commands as c
 from gadget_api.drones import DroneStatus, NewRegistration
@@ -23,12 +22,13 @@ from gadget_api.workspace_files import (
 )
 from gadget_drone.agent.control import Control
 from gadget_drone.agent.history import Histories
-from gadget_drone.agent.resumption import Resumption, rebuilt, resumed, taken_over
+from gadget_drone.agent.resumption import Resumption, taken_over
 from gadget_drone.agent.turn import TurnPlan, work
 from gadget_drone.blobs import BlobUploads
-from gadget_drone.journal import Journal, JournalDamaged
+from gadget_drone.journal import Journal
 from gadget_drone.link import Link
 from gadget_drone.occupancy import Occupancy
+from gadget_drone.recovery import LeftTurn, find_left_turn, forget, go_on, journal_path, load_journal
 from gadget_drone.server import Server
 from gadget_drone.settings import DroneSettings
 from gadget_drone.stream import EventStream
@@ -40,6 +40,7 @@ _STEP_S = 10.0
 """How long a stop waits for the running step (reliability promise P11)."""
 _HAND_OVER_S = 5.0
 _HELLO_AGAIN_S = 1.0
+_MAX_HELLO_AGAIN_S = 8.0
 _AVAILABLE_AGAIN_S = 15.0
 _ABANDON_S = 5.0
 
@@ -109,9 +110,9 @@ class Daemon:
             )
         )
         registration = registered.registration
-        self._workspace.update(
-            registration=WorkspaceRegistration(id=registration.id, status=DroneStatus.STARTING, registered_at=utc_now())
-        )
+        note = WorkspaceRegistration(id=registration.id, status=DroneStatus.STARTING, registered_at=utc_now())
+        with suppress(OSError):  # for people to look at; nothing depends on it
+            self._workspace.update(registration=note)
         log.info("registered as %s (%s) at %s", registration.name, registration.id, self._server.url)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -147,12 +148,16 @@ class Daemon:
         self._hello = self._tasks.create_task(self._say_hello(), name="hello")
 
     async def _say_hello(self) -> None:
+        delay_s = _HELLO_AGAIN_S
         while self._link.is_up:
             try:
                 return await self._say_what_we_do()
-            except (GadgetError, TimeoutError, OSError) as exc:
+            except (GadgetError, TimeoutError) as exc:
                 log.warning("the server does not know yet what we do: %s", exc)
-                await asyncio.sleep(_HELLO_AGAIN_S)
+            except OSError as exc:
+                log.error("%s The turn that was left here goes on then.", self._takes_nothing(exc))
+            await asyncio.sleep(delay_s)
+            delay_s = min(delay_s * 2, _MAX_HELLO_AGAIN_S)
 
     async def _say_what_we_do(self) -> None:
         running = self._running
@@ -161,12 +166,15 @@ class Daemon:
             await self._link.call("requestWorkspaceMode", c.DroneWorkspaceMode(mode=self._occupancy.mode))
             running.events.resend()
             return
-        order = self._workspace.load_work_order()
-        if order is not None:
-            await self._recover(order)
-            return
+        discarded = False
+        while (left := find_left_turn(self._workspace)) is not None:
+            if await self._recover(left):
+                return
+            discarded = True
         # A lock that still holds the server tells us again.
         self._occupancy.unlock()
+        if discarded:
+            await self._enter_mode(WorkspaceMode.IDLE)
         await self._become_available()
 
     async def _become_available(self) -> None:
@@ -181,7 +189,7 @@ class Daemon:
         """Says from time to time that we wait for work: whatever the server believed, it knows better then."""
         while True:
             await asyncio.sleep(_AVAILABLE_AGAIN_S)
-            if self._link.is_up and self._is_idle and self._workspace.load_work_order() is None:
+            if self._link.is_up and self._is_idle and find_left_turn(self._workspace) is None:
                 with suppress(GadgetError):
                     await self._become_available()
 
@@ -222,22 +230,20 @@ class Daemon:
             return  # an offer that was repeated because our answer was lost
         if self._is_stopping:
             raise Conflict(ErrorCode.DRONE_STOPPING, "This drone is stopping.")
-        if running is not None or self._recovery is not None:
+        if running is not None or self._recovery is not None or find_left_turn(self._workspace) is not None:
             raise Conflict(ErrorCode.DRONE_BUSY, "This drone works on another turn.", retryable=True)
         self._occupancy.check(order.session.id)
         base_seq = order.resume.acked_seq if order.resume is not None else 0
         journal: Journal | None = None
         try:
-            journal = Journal.create(self._journal_path(order.turn.id), base_seq=base_seq)
+            journal = Journal.create(journal_path(self._workspace, order.turn.id), base_seq=base_seq)
             self._accept(order, journal, taken_over() if order.resume is not None else None)
         except OSError as exc:
             if journal is not None:
-                journal.remove()
-            with suppress(OSError):
-                self._workspace.remove_work_order()
-            raise Conflict(
-                ErrorCode.WORKSPACE_REFUSED, f"The workspace cannot be written to ({exc.strerror}); make room there."
-            ) from exc
+                journal.close()
+            with suppress(OSError):  # the next start clears it up
+                forget(self._workspace, order.turn.id)
+            raise Conflict(ErrorCode.WORKSPACE_REFUSED, self._takes_nothing(exc)) from exc
 
     def _accept(self, order: WorkOrder, journal: Journal, resumption: Resumption | None) -> None:
         """Takes the turn on: from here it survives our death. Raises OSError."""
@@ -330,11 +336,16 @@ class Daemon:
 
     async def _let_go(self, running: _Running) -> None:
         """The turn's end is stored at the server: nothing of it is needed here any more."""
-        running.journal.remove()
-        self._workspace.remove_work_order()
-        self._occupancy.end()
         if self._running is running:
+            running.journal.close()
+            try:
+                forget(self._workspace, running.order.turn.id)
+            except OSError as exc:  # the next start asks about it, and is told to let go of it
+                log.warning("the files of turn %s stay: %s", running.order.turn.id, exc)
+            self._occupancy.end()
             self._running = None
+        if self._running is not None:
+            return  # another one was accepted while the last was let go of twice
         await self._enter_mode(WorkspaceMode.IDLE)
         with suppress(GadgetError):  # the link is down: the next connection says it
             await self._become_available()
@@ -391,29 +402,31 @@ class Daemon:
 
     # Recovery
 
-    async def _recover(self, order: WorkOrderFile) -> None:
-        """Asks what shall become of the turn that a crash left, and does it."""
-        journal = self._load_journal(order.turn_id)
+    async def _recover(self, left: LeftTurn) -> bool:
+        """Asks what shall become of the turn that a crash left, and does it; whether it goes on here."""
+        journal = load_journal(self._workspace, left.turn_id)
         answered = self._recovery = asyncio.get_running_loop().create_future()
         try:
             await self._link.call(
                 "requestCrashRecovery",
                 c.RequestCrashRecovery(
                     workspace_id=self._workspace.file.workspace_id,
-                    turn_id=order.turn_id,
-                    chat_session_id=order.chat_session_id,
+                    turn_id=left.turn_id,
+                    chat_session_id=left.chat_session_id,
                     last_seq=journal.last_seq if journal is not None else 0,
                 ),
             )
             response = await asyncio.wait_for(answered, _STEP_S)
-            log.warning("turn %s was left by a crash: %s", order.turn_id, response.action)
+            log.warning("turn %s was left by a crash: %s", left.turn_id, response.action)
             if response.action is c.RecoveryAction.DISCARD or response.work_order is None:
-                self._journal_path(order.turn_id).unlink(missing_ok=True)
-                self._workspace.remove_work_order()
-            else:
-                await asyncio.sleep(response.retry_delay / 1000)
-                self._go_on(response.work_order, response, journal)
-                return
+                if journal is not None:
+                    journal.close()
+                forget(self._workspace, left.turn_id)
+                return False
+            await asyncio.sleep(response.retry_delay / 1000)
+            journal, resumption = go_on(self._workspace, response, journal)
+            self._accept(response.work_order, journal, resumption)
+            return True
         except BaseException:
             if journal is not None:
                 journal.close()  # as it was: the next try, or the next start, asks again
@@ -421,41 +434,13 @@ class Daemon:
         finally:
             if self._recovery is answered:
                 self._recovery = None
-        if journal is not None:
-            journal.close()
-        self._occupancy.unlock()
-        await self._enter_mode(WorkspaceMode.IDLE)
-        await self._become_available()
-
-    def _go_on(self, order: WorkOrder, response: c.CrashRecoveryResponse, journal: Journal | None) -> None:
-        """Goes on with a turn that a crash left. Raises OSError, GadgetError; the journal is whole then."""
-        if journal is None or response.action is c.RecoveryAction.RETRY:
-            if journal is not None:
-                journal.close()
-            journal = Journal.create(self._journal_path(order.turn.id), base_seq=response.acked_seq)
-            resumption = rebuilt()
-        else:
-            journal.ack(response.acked_seq)
-            resumption = resumed(journal.started_calls)
-            journal.rewrite(epoch=response.epoch)
-        self._accept(order, journal, resumption)
 
     async def _recovered(self, response: c.CrashRecoveryResponse) -> None:
         if self._recovery is not None and not self._recovery.done():
             self._recovery.set_result(response)
 
-    def _load_journal(self, turn: str) -> Journal | None:
-        path = self._journal_path(turn)
-        try:
-            return Journal.load(path) if path.exists() else None
-        except JournalDamaged as exc:
-            log.warning("%s It was moved to %s.", exc.message, self._workspace.move_aside(path))
-            return None
-
-    def _journal_path(self, turn: str) -> Path:
-        if not turn.isalnum():
-            raise Conflict(ErrorCode.INVALID_REQUEST, "This turn's id cannot name a file.")
-        return self._workspace.journal_dir / f"{turn}.ndjson"
+    def _takes_nothing(self, exc: OSError) -> str:
+        return f"The workspace cannot be written to ({exc.strerror}): make room in {self._workspace.dir}."
 
     # The end
 
@@ -472,3 +457,5 @@ class Daemon:
             running.working.cancel()
         with suppress(TimeoutError):
             await asyncio.wait_for(running.events.acknowledged(), _HAND_OVER_S)
+        if running.task is not None:  # what is not acknowledged by now is handed over after the next start
+            running.task.cancel()

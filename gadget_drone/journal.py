@@ -2,7 +2,8 @@
 
 A line is an event as it goes over the wire, or `{"acked": N}`: the server has stored everything up to N. What is
 acknowledged is dropped when it is worth a rewrite, but for the `toolStarted` of a call that has not ended: the ledger
-that tells after a crash which tools may have run.
+that tells after a crash which tools may have run. With `"blind": true` in the first line the ledger says nothing of the
+calls that are open: the journal was begun in the middle of a turn, and no `step` was recorded since.
 
 Appending survives the death of this process at once (the kernel has it) and of the machine after `sync`.
 """
@@ -43,30 +44,33 @@ class Entry:
 
 
 class Journal:
-    def __init__(self, path: Path, *, base_seq: int = 0) -> None:
-        """A new, empty journal whose first event is `base_seq` + 1."""
+    def __init__(self, path: Path) -> None:
+        """For `create` and `load`."""
         self.path = path
-        self.last_seq = base_seq
-        self.acked_seq = base_seq
+        self.last_seq = 0
+        self.acked_seq = 0
         self.is_complete = False
         """Whether the turn's last event is in it."""
         self._entries: deque[Entry] = deque()
+        self._is_blind = False
         self.steered: set[str] = set()
         """Ids of the messages that it knows to be before the model."""
         self._open_calls: dict[str, bytes] = {}
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self._size = os.fstat(self._fd).st_size
 
     @classmethod
     def create(cls, path: Path, *, base_seq: int) -> "Journal":
-        path.unlink(missing_ok=True)
-        journal = cls(path, base_seq=base_seq)
-        journal.ack(base_seq)
-        return journal
+        """A new journal whose first event is `base_seq` + 1, in place of one that may be there.
+
+        Raises OSError: that one is whole then.
+        """
+        replace_file(path, _head(base_seq, is_blind=base_seq > 0))
+        return cls.load(path)
 
     @classmethod
     def load(cls, path: Path) -> "Journal":
-        """The journal that a crash left; a last line that was cut is dropped. Raises JournalDamaged, OSError."""
+        """The journal that is there; a last line that a crash has cut is dropped. Raises JournalDamaged, OSError."""
         journal = cls(path)
         data = path.read_bytes()
         whole = data.rfind(b"\n") + 1
@@ -90,7 +94,8 @@ class Journal:
         try:
             self._write(line)
         except OSError:
-            os.ftruncate(self._fd, self._size)
+            with suppress(OSError):  # what stays of the line is written over, or dropped as one that was cut
+                os.ftruncate(self._fd, self._size)
             if type != "workOrderComplete":
                 raise
             self._entries.append(Entry(seq, type, self._size, 0, body))
@@ -122,9 +127,9 @@ class Journal:
         return self._size - self._entries[0].offset if self._entries else 0
 
     @property
-    def started_calls(self) -> frozenset[str]:
-        """Ids of the tool calls that have started and are not known to have ended."""
-        return frozenset(self._open_calls)
+    def started_calls(self) -> frozenset[str] | None:
+        """Ids of the tool calls that have started and are not known to have ended; None: any that is open may have."""
+        return None if self._is_blind else frozenset(self._open_calls)
 
     def ack(self, seq: int) -> None:
         """Notes that the server has everything up to `seq`."""
@@ -147,9 +152,9 @@ class Journal:
                 event["epoch"] = epoch
             bodies.append(orjson.dumps(event) + b"\n")
         ledger = [line for line in self._open_calls.values() if orjson.loads(line)["seq"] <= self.acked_seq]
-        head = [orjson.dumps({"acked": self.acked_seq}) + b"\n", *ledger]
-        replace_file(self.path, b"".join([*head, *bodies]))
-        os.close(self._fd)
+        head = _head(self.acked_seq, is_blind=self._is_blind)
+        replace_file(self.path, b"".join([head, *ledger, *bodies]))
+        self.close()  # first: what cannot be opened again must take no more events, not lose them
         renewed = Journal.load(self.path)
         self._fd, self._size, self._entries = renewed._fd, renewed._size, renewed._entries
         self._open_calls = renewed._open_calls
@@ -171,6 +176,7 @@ class Journal:
     def _take(self, line: dict[str, Any], offset: int, size: int, raw: bytes) -> None:
         """Takes in one line as it is in the file."""
         if "acked" in line:
+            self._is_blind = self._is_blind or line.get("blind", False)
             self._acknowledge(int(line["acked"]))
             return
         seq, type = int(line["seq"]), str(line["type"])
@@ -178,6 +184,8 @@ class Journal:
             self._open_calls[line["callId"]] = raw
         elif type == "toolCall":
             self._open_calls.pop(line["callId"], None)
+        elif type == "step":
+            self._is_blind = False
         elif type == "steered":
             self.steered.add(line["steerId"])
         elif type == "workOrderComplete":
@@ -194,6 +202,10 @@ class Journal:
         self.last_seq = max(self.last_seq, seq)
         while self._entries and self._entries[0].seq <= seq:
             self._entries.popleft()
+
+
+def _head(acked_seq: int, *, is_blind: bool) -> bytes:
+    return orjson.dumps({"acked": acked_seq, **({"blind": True} if is_blind else {})}) + b"\n"
 
 
 _NOTED = frozenset({"toolStarted", "toolCall", "steered"})

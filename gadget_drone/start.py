@@ -16,6 +16,7 @@ from pydantic import SecretStr, ValidationError
 
 from gadget_api.errors import ErrorCode, GadgetError, InvalidInput
 from gadget_drone.daemon import Daemon
+from gadget_drone.recovery import clear_up
 from gadget_drone.server import Server
 from gadget_drone.settings import DroneSettings
 from gadget_drone.workspace import Workspace
@@ -41,6 +42,7 @@ def start(directory: Path, *, server_url: str | None, name: str | None, quiet: b
     for secret in ("GADGET_DRONE_TOKEN", "GADGET_PASSWORD"):
         os.environ.pop(secret, None)
     with Workspace.open(directory, hostname=socket.gethostname() or "unknown") as workspace:
+        clear_up(workspace)
         _set_up_logs(workspace.logs_dir / "drone.log", settings.log_level, quiet=quiet)
         for warning in workspace.warnings:
             log.warning("%s", warning)
@@ -106,7 +108,7 @@ def _with_credentials(settings: DroneSettings) -> DroneSettings:
 
 def _set_up_logs(path: Path, level: str, *, quiet: bool) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
-    file = RotatingFileHandler(path, maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="utf-8")
+    file = _LogFile(path, maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="utf-8")
     terminal = logging.StreamHandler(sys.stderr)
     if quiet:
         terminal.setLevel(logging.WARNING)
@@ -116,6 +118,13 @@ def _set_up_logs(path: Path, level: str, *, quiet: bool) -> None:
     logging.basicConfig(level=level.upper(), handlers=handlers, force=True)
     for name in ("httpx", "httpcore", "socketio", "engineio", "git", "openai", "httpx2", "httpcore2"):
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+class _LogFile(RotatingFileHandler):
+    def handleError(self, record: logging.LogRecord) -> None:
+        """What a full disk does not take is on the terminal; a traceback for each line would hide it there."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
 
 
 class _Plain(logging.Formatter):

@@ -54,6 +54,7 @@ class EventStream:
         self._pieces_chars = 0
         self._sent_seq = journal.acked_seq
         self._wake = asyncio.Event()
+        self._wake.set()  # a journal that a crash left has events to send
         self._acked = asyncio.Event()
 
     def delta(self, type: str, content: str, **fields: Any) -> None:

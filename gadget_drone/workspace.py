@@ -5,8 +5,10 @@ Everything here blocks for as long as a small file takes to reach the disk; wher
 
 import json
 import os
+import re
 import stat
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +26,12 @@ from gadget_drone.git import ask_git, is_checkout_of
 from gadget_drone.workspace_lock import holder_of, take_lock
 
 GADGET_DIR = ".gadget"
+REASON = "reason.txt"
+"""In a `corrupt-<time>/`: why the other file is there."""
 _FOLDERS = ("journal", "logs", "blobs")
+_WORKSPACE_ID = re.compile(
+    rb'"workspaceId"\s*:\s*"([0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})"'
+)
 _slug = TypeAdapter[str](Slug)
 Model = TypeVar("Model", bound=WireModel)
 
@@ -107,7 +114,7 @@ class Workspace:
         except FileNotFoundError:
             return None
         except (ValidationError, IsADirectoryError):
-            moved = self.move_aside(path)
+            moved = self.move_aside(path, "This is no work order.")
             self.warnings.append(f"The work order of this workspace was damaged; it was moved to {moved}.")
             return None
 
@@ -118,9 +125,9 @@ class Workspace:
     def remove_work_order(self) -> None:
         remove_file(self.gadget_dir / "work-order.json")
 
-    def move_aside(self, path: Path) -> Path:
-        """Moves a damaged file of `.gadget/` to a `corrupt-<time>/` there; where it is now."""
-        return _move_aside(self.gadget_dir, path)
+    def move_aside(self, path: Path, reason: str) -> Path:
+        """Moves a damaged file of `.gadget/` to a `corrupt-<time>/` there, with the reason; where it is now."""
+        return _move_aside(self.gadget_dir, path, reason)
 
     def project_dir(self, project: OrderProject) -> Path:
         """Where the project's checkout is, or belongs. Starts git. Raises GadgetError `workspaceRefused`."""
@@ -229,13 +236,13 @@ def _load_workspace_file(directory: Path, hostname: str, warnings: list[str]) ->
     except FileNotFoundError:
         file = None
     except (ValueError, IsADirectoryError):
-        moved = _move_aside(gadget_dir, path)
-        warnings.append(f"workspace.json was damaged and moved to {moved}; this is now a new workspace.")
-        file = None
+        known = _workspace_id_in(path)
+        moved = _move_aside(gadget_dir, path, "This does not describe a workspace.")
+        now = "its id was still to be read" if known else "this is now a new workspace"
+        warnings.append(f"workspace.json was damaged and moved to {moved}; {now}.")
+        file = _fresh_workspace_file(directory, hostname, known)
     if file is None:
-        file = WorkspaceFile(
-            workspace_id=str(uuid.uuid4()), created_at=utc_now(), hostname=hostname, workspace_dir=str(directory)
-        )
+        file = _fresh_workspace_file(directory, hostname, None)
     elif (file.hostname, file.workspace_dir) != (hostname, str(directory)):
         warnings.append(
             f"This workspace was at {file.workspace_dir} on {file.hostname} before; if that one is still in use, "
@@ -246,6 +253,25 @@ def _load_workspace_file(directory: Path, hostname: str, warnings: list[str]) ->
         return file
     _save(path, file)
     return file
+
+
+def _fresh_workspace_file(directory: Path, hostname: str, workspace_id: str | None) -> WorkspaceFile:
+    return WorkspaceFile(
+        workspace_id=workspace_id or str(uuid.uuid4()),
+        created_at=utc_now(),
+        hostname=hostname,
+        workspace_dir=str(directory),
+    )
+
+
+def _workspace_id_in(path: Path) -> str | None:
+    """The id in a `workspace.json` that does not parse, where one can be made out: with it the server still knows the
+    drone, and the turn it left."""
+    try:
+        found = _WORKSPACE_ID.search(path.read_bytes())
+    except IsADirectoryError:
+        return None
+    return found[1].decode() if found is not None else None
 
 
 def _parse_workspace_file(data: bytes) -> WorkspaceFile:
@@ -263,10 +289,13 @@ def _save(path: Path, model: WireModel) -> None:
     replace_file(path, json.dumps(model.to_wire(), indent=2, ensure_ascii=False).encode() + b"\n")
 
 
-def _move_aside(gadget_dir: Path, path: Path) -> Path:
+def _move_aside(gadget_dir: Path, path: Path, reason: str) -> Path:
     corrupt = gadget_dir / f"corrupt-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}"
     corrupt.mkdir(mode=0o700)
-    return path.rename(corrupt / path.name)
+    moved = path.rename(corrupt / path.name)
+    with suppress(OSError):  # on a full disk it is set aside without a word
+        (corrupt / REASON).write_text(f"{reason}\n")
+    return moved
 
 
 def _exclude_from_git(directory: Path, warnings: list[str]) -> None:

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from gadget_api.errors import ErrorCode, GadgetError
@@ -26,8 +27,9 @@ def take_lock(path: Path) -> int:
                 if attempt + 1 == _LOCK_TRIES:
                     raise
                 time.sleep(_LOCK_PAUSE_S)
-        os.ftruncate(fd, 0)
-        os.write(fd, f"{os.getpid()}\n{iso(utc_now())}\n".encode())
+        with suppress(OSError):  # a full disk: it is held all the same, and nobody is told by whom
+            os.ftruncate(fd, 0)
+            os.write(fd, f"{os.getpid()}\n{iso(utc_now())}\n".encode())
     except BlockingIOError as error:
         pid, since = _holder(fd)
         os.close(fd)

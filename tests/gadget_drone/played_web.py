@@ -29,6 +29,8 @@ class PlayedWeb:
         """The turn's events as they are stored: each once, in order."""
         self.received: list[tuple[str, dict[str, Any]]] = []
         """All that the drone said, events too, as it came."""
+        self.stores = True
+        """False: what comes is neither stored nor acknowledged, as while the database is away."""
         self.acknowledges = True
         self.revokes = False
         self.steers: list[dict[str, Any]] = []
@@ -102,6 +104,11 @@ class PlayedWeb:
     async def acknowledge(self) -> None:
         await self.tell("turnAck", {"turnId": self.turn, "seq": len(self.events)})
 
+    async def store_again(self) -> None:
+        """The database is back."""
+        self.stores = True
+        await self.tell("turnResend", {"turnId": self.turn, "afterSeq": len(self.events)})
+
     async def drop_drone(self) -> None:
         """Ends its connection; it comes again."""
         assert self._drone is not None
@@ -144,12 +151,15 @@ class PlayedWeb:
         if self.revokes or event["epoch"] != self.epoch:
             await self.tell("turnRevoked", {"turnId": self.turn, "code": "staleEpoch", "message": "It went on."})
             return
+        if not self.stores:
+            return
         if event["seq"] == len(self.events) + 1:
             turn_event.validate_python(event)
             self.events.append(event)
             self.steers = [steer for steer in self.steers if steer["steerId"] != event.get("steerId")]
-        assert event["seq"] <= len(self.events), "a gap"
-        if self.acknowledges:
+        if event["seq"] > len(self.events):
+            await self.tell("turnResend", {"turnId": self.turn, "afterSeq": len(self.events)})
+        elif self.acknowledges:
             await self.acknowledge()
 
     async def _recover(self, ask: dict[str, Any]) -> None:

@@ -1,6 +1,8 @@
 """A real drone in its own process, real files, a scripted model, and a web service that the test plays."""
 
 import asyncio
+import random
+import resource
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -144,3 +146,107 @@ async def test_steering_is_before_the_model_once_over_a_crash(stage_for: Any) ->
     assert said == [("s0", "service"), ("s1", "user")]
     users = [message["content"] for message in stage.model.requests[-1].messages if message["role"] == "user"]
     assert users == ["Go.", "Be brief.", "In French, please."]
+
+
+async def test_ten_kills_in_a_row_repeat_nothing(stage_for: Any) -> None:
+    stage = await stage_for(
+        Script(
+            [
+                Reply(Call("shell", {"command": "echo ran | tee -a ran"})),
+                Reply(Call("shell", {"command": "echo ran too | tee -a ran; sleep 600"})),
+                Reply(Text("All is well.")),
+            ]
+        )
+    )
+    await stage.web.dispatch()
+    await stage.web.until("toolOutput", lambda p: "too" in p["content"])
+    stage.web.stores = False  # so that the recovery takes its time
+    pause = random.Random(4270)
+    for _ in range(10):
+        await stage.restart()
+        await asyncio.sleep(pause.uniform(0.3, 1.2))  # at any instant of it
+    stage.web.stores = True
+    await stage.restart()
+    assert (await stage.until_over())["status"] == "finished"
+    await stage.until_idle()
+    assert (stage.checkout / "ran").read_text() == "ran\nran too\n"
+    results = [event["response"] for event in stage.web.stored("toolCall")]
+    assert len(results) == 2
+    assert "outcome unknown" in results[1]
+    assert len(stage.model.requests) == 3
+    assert len(stage.web.stored("workOrderComplete")) == 1
+
+
+async def test_an_end_that_is_not_acknowledged_does_not_hold_up_a_stop_and_is_sent_after_the_next_start(
+    stage_for: Any,
+) -> None:
+    stage = await stage_for(Script([Reply(Text("Done."))]))
+    stage.web.stores = False
+    await stage.web.dispatch()
+    await stage.web.until("workOrderComplete")
+    assert await stage.stop() == 0
+    for _ in range(3):
+        stage.drone.start()
+        begin = len(stage.web.received)
+        await stage.web.until("workOrderComplete", begin=begin)
+        await asyncio.to_thread(stage.drone.kill)
+    stage.web.stores = True
+    stage.drone.start()
+    assert (await stage.until_over())["status"] == "finished"
+    await stage.until_idle()
+    assert stage.web.events[-1] == stage.web.stored("workOrderComplete")[0]
+    assert len(stage.model.requests) == 1
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_an_end_that_the_server_refuses_is_let_go_of(is_restarted: bool, stage_for: Any) -> None:
+    stage = await stage_for(Script([Reply(Text("Done."))]))
+    stage.web.stores = False
+    await stage.web.dispatch()
+    await stage.web.until("workOrderComplete")
+    stage.web.revokes = True
+    await (stage.restart() if is_restarted else stage.web.drop_drone())
+    await stage.until_idle()
+    assert stage.web.events == []
+
+
+async def test_an_order_that_the_disk_does_not_take_is_refused_and_leaves_nothing(stage_for: Any) -> None:
+    stage = await stage_for(Script([Reply(Text("Done."))]))
+    await stage.web.until("droneStatus")
+    _, hard = resource.prlimit(stage.drone.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    refused = await stage.web.dispatch()
+    assert refused["error"]["code"] == "workspaceRefused"
+    assert f"make room in {stage.workspace}" in refused["error"]["message"]
+    assert list((stage.gadget / "journal").iterdir()) == []
+    assert not (stage.gadget / "work-order.json").exists()
+    resource.prlimit(stage.drone.pid, resource.RLIMIT_FSIZE, (hard, hard))
+    assert await stage.web.dispatch() == {"ok": True}
+    assert (await stage.until_over())["status"] == "finished"
+    await stage.until_idle()
+
+
+async def test_a_recovery_on_a_full_disk_says_what_to_do_and_goes_on_when_there_is_room(stage_for: Any) -> None:
+    stage = await stage_for(
+        Script([Reply(Text("x" * 20_000), Call("shell", {"command": "sleep 600"})), Reply(Text("Done."))])
+    )
+    stage.web.stores = False
+    await stage.web.dispatch()
+    await stage.web.until("toolStarted")
+    await asyncio.to_thread(stage.drone.kill)
+    (journal,) = (stage.gadget / "journal").iterdir()
+    before = journal.read_bytes()
+    limited = ["/bin/sh", "-c", 'ulimit -S -f 16; exec "$@"', "sh"]
+    stage.drone.command = [*limited, *stage.drone.command]
+    stage.drone.log = stage.drone.log.with_name("second.log")
+    (stage.gadget / "logs/drone.log").unlink()
+    stage.drone.start()
+    for _ in range(2):
+        begin = len(stage.web.received)
+        await stage.web.until("requestCrashRecovery", begin=begin)
+    assert journal.read_bytes().startswith(before)
+    assert "make room in" in stage.drone.output
+    assert not stage.drone.has_ended
+    resource.prlimit(stage.drone.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    await stage.web.store_again()
+    assert (await stage.until_over())["status"] == "finished"
+    await stage.until_idle()

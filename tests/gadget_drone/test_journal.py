@@ -95,11 +95,27 @@ def test_the_ledger_knows_which_tools_may_have_run_even_when_all_is_acknowledged
     journal.ack(3)
     journal.rewrite(epoch=2)
     loaded = Journal.load(path)
-    assert loaded.started_calls == {"b"}
+    assert loaded.started_calls == frozenset({"b"})
     assert seqs(loaded) == []
     assert loaded.last_seq == 3
     journal.close()
     loaded.close()
+
+
+def test_a_journal_that_was_begun_in_the_middle_says_nothing_of_the_calls_that_were_open_then(path: Path) -> None:
+    journal = Journal.create(path, base_seq=40)
+    journal.append(41, "notice", event(41, "notice"))
+    journal.rewrite(epoch=2)
+    assert journal.started_calls is None
+    journal.append(42, "step", event(42, "step"))
+    journal.append(43, "toolStarted", event(43, "toolStarted", callId="a"))
+    for _ in range(2):
+        loaded = Journal.load(path)
+        assert loaded.started_calls == frozenset({"a"})
+        loaded.close()
+        journal.ack(42)
+        journal.rewrite()
+    journal.close()
 
 
 def test_a_rewrite_under_a_new_epoch_keeps_what_is_not_acknowledged(path: Path) -> None:

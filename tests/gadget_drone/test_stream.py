@@ -139,6 +139,15 @@ async def test_what_is_not_acknowledged_is_sent_again_after_a_break(journal: Jou
     await asyncio.wait_for(stream.acknowledged(), 1)
 
 
+async def test_what_a_crash_left_is_sent_without_being_asked_for(journal: Journal) -> None:
+    stream_to(Wire(), journal).emit(Notice, level="info", code="n", message="left")
+    wire = Wire()
+    async with asyncio.TaskGroup() as tasks:
+        pump = tasks.create_task(stream_to(wire, Journal.load(journal.path)).pump())
+        assert (await wire.until(1))[0]["message"] == "left"
+        pump.cancel()
+
+
 async def test_a_resend_from_a_gap_starts_there(journal: Journal) -> None:
     wire = Wire()
     stream = stream_to(wire, journal)
