@@ -33,8 +33,8 @@ class Cursor(WireModel):
     turn_id: Id
     seq: int = Field(ge=0)
     epoch: int | None = Field(default=None, ge=0)
-    """Of that event. With it the watcher is sent anew what it saw and nobody stored: an event of a later epoch takes the
-    place of what it has from that `seq` on. Null: nothing is sent twice."""
+    """Of that event. With it the watcher is sent anew what it saw and nobody stored: an event of a later epoch takes
+    the place of what it has from that `seq` on. Null: nothing is sent twice."""
 
 
 # IDE -> web

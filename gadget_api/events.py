@@ -90,8 +90,10 @@ class ToolCall(TurnEvent):
 
 
 class Step(TurnEvent):
-    """One model call: the durable boundary of a turn. With the finish reason `interrupted` it holds what had been said
-    when the call was cut off, and the turn ends after it."""
+    """One model call: the durable boundary of a turn.
+
+    With the finish reason `interrupted` it holds what had been said when the call was cut off; the turn ends after it.
+    """
 
     type: Literal["step"] = "step"
     index: int = Field(ge=1)
@@ -128,7 +130,7 @@ class WorkOrderComplete(TurnEvent):
     type: Literal["workOrderComplete"] = "workOrderComplete"
     success: bool
     message: str
-    status: ChatTurnStatus
+    status: Literal[ChatTurnStatus.FINISHED, ChatTurnStatus.ERROR, ChatTurnStatus.CANCELLED]
     stats: TurnStats
     error: ErrorInfo | None = None
 

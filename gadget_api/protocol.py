@@ -62,6 +62,7 @@ SOCKET_EVENTS: tuple[SocketEvent, ...] = (
     _ide("submitPrompt", c.SubmitPrompt, c.PromptSubmitted, "Store a prompt; answered once it cannot be lost."),
     _ide("cancelTurn", c.CancelTurn, c.Done, "End a turn now."),
     _ide("steerTurn", c.SteerTurn, c.Done, "Put a message before the model at the turn's next step."),
+    _ide("continueTurn", c.ContinueTurn, c.Done, "Go on with a turn whose drone is lost, on another drone."),
     _to_drone("requestSessionLock", c.LockSession, c.Done, "Work for this session alone."),
     _to_drone("releaseSessionLock", c.UnlockSession, c.Done, "Work for any session again."),
     _to_drone("requestWorkspaceMode", c.SetWorkspaceMode, c.Done, "The user takes or hands back the workspace."),

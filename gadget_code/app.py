@@ -39,7 +39,7 @@ def create_app(settings: Settings, store: Store) -> ASGIApp:
             connections = Connections(service)
             register(service, connections)
             background.start(connections.watch(), "socket watch")
-            background.start(service.dispatcher.sweep(), "dispatch sweep")
+            background.start(service.sweep.run(), "sweep")
             yield
             await service.recorder.stop()
 

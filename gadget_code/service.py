@@ -10,8 +10,10 @@ from gadget_code.sockets.rooms import Rooms
 from gadget_code.sockets.server import SocketServer
 from gadget_code.store.database import Store
 from gadget_code.turns.dispatch import Dispatcher
+from gadget_code.turns.leases import Leases
 from gadget_code.turns.recorder import Recorder
 from gadget_code.turns.replay import Replay
+from gadget_code.turns.sweep import Sweep
 from gadget_code.turns.verbs import TurnVerbs
 
 
@@ -26,14 +28,18 @@ class Service:
     rooms: Rooms
     dispatcher: Dispatcher
     recorder: Recorder
+    leases: Leases
     replay: Replay
     verbs: TurnVerbs
+    sweep: Sweep
 
     @classmethod
     def build(cls, settings: Settings, store: Store, background: Background, sockets: SocketServer) -> "Service":
         rooms = Rooms(sockets)
-        recorder = Recorder(store, rooms, background, on_turn_over=lambda turn: dispatcher.kick(turn.user))
+        recorder = Recorder(store, rooms, background, on_turn_over=lambda turn: verbs.after(turn))
         dispatcher = Dispatcher(store, rooms, recorder, background)
+        leases = Leases(store, rooms, recorder)
+        verbs = TurnVerbs(store, rooms, recorder, dispatcher, leases, background)
         return cls(
             settings=settings,
             store=store,
@@ -44,6 +50,8 @@ class Service:
             rooms=rooms,
             dispatcher=dispatcher,
             recorder=recorder,
+            leases=leases,
             replay=Replay(sockets, store, recorder),
-            verbs=TurnVerbs(store, rooms, recorder, dispatcher),
+            verbs=verbs,
+            sweep=Sweep(store, dispatcher, leases, verbs),
         )

@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
@@ -42,6 +43,12 @@ class Settings(BaseSettings):
         None, description="The key that encrypts provider keys. Default: `secret.key` in the data directory."
     )
     open_registration: bool = Field(False, description="Whether anyone may make an account.")
+    delta_days: int = Field(
+        30,
+        ge=0,
+        description="Days for which the pieces are kept that an answer or an output was streamed in; 0 keeps them "
+        "as long as their session. The whole answers, tool calls and results always stay.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much is logged.")
     log_format: Literal["text", "json"] = Field("text", description="How it is logged.")
     allow_private_urls: bool = Field(
@@ -102,6 +109,10 @@ class Settings(BaseSettings):
         """Every `Host` (without port) that is answered."""
         names = {urlsplit(origin).netloc.rpartition("@")[2] for origin in self.origins}
         return frozenset(name if name.endswith("]") else name.rpartition(":")[0] or name for name in names)
+
+    @property
+    def keep_deltas(self) -> timedelta | None:
+        return timedelta(days=self.delta_days) if self.delta_days else None
 
     @property
     def key_file(self) -> Path:

@@ -30,6 +30,8 @@ class Watcher:
         self._api = api
         self._session = session
         self._cursor: Cursor | None = None
+        self._gap: tuple[str, int] | None = None
+        """The event we last asked for what is missing before it."""
         self._queue: asyncio.Queue[tuple[str, Any]] = asyncio.Queue(_QUEUE)
         self._socket = socketio.AsyncClient(reconnection_delay=0.2, reconnection_delay_max=5, handle_sigint=False)
         self._selecting: asyncio.Task[None] | None = None
@@ -83,19 +85,26 @@ class Watcher:
             name, payload = await self._queue.get()
             if name not in EVENT_TYPES:
                 yield name, payload
-            elif self._is_next(payload["turnId"], payload["seq"]):
-                self._cursor = Cursor(turn_id=payload["turnId"], seq=payload["seq"])
+            elif self._is_next(payload["turnId"], payload["seq"], payload["epoch"]):
+                self._cursor = Cursor(turn_id=payload["turnId"], seq=payload["seq"], epoch=payload["epoch"])
                 yield name, payload
 
-    def _is_next(self, turn: str, seq: int) -> bool:
-        """Whether an event continues what we have. A repeat is dropped; after a gap the rest is asked for again."""
-        if self._cursor is None or self._cursor.turn_id < turn:
-            if seq == 1 or self._cursor is None:
-                return True
-        elif self._cursor.turn_id == turn and seq == self._cursor.seq + 1:
+    def _is_next(self, turn: str, seq: int, epoch: int) -> bool:
+        """Whether an event continues what we have, or takes the place of its end: a later epoch may say something else
+        than what we saw and nobody stored. A repeat is dropped; after a gap the rest is asked for again."""
+        have = self._cursor
+        if have is None or (have.turn_id < turn and seq == 1):
             return True
-        elif self._cursor.turn_id > turn or seq <= self._cursor.seq:
+        if have.turn_id == turn:
+            if seq == have.seq + 1 or (seq <= have.seq and epoch > (have.epoch or 0)):
+                return True
+            if seq <= have.seq:
+                return False
+        elif have.turn_id > turn:
             return False
+        if self._gap == (turn, seq):
+            return True  # nobody has what is missing: deltas of an old turn expire
+        self._gap = (turn, seq)
         self._select_again()
         return False
 

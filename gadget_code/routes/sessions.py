@@ -62,7 +62,7 @@ async def delete_session(session_id: str, caller: IdeCaller, service: WithServic
     if await service.store.turns.unfinished({"session": session.id}):
         raise Conflict(ErrorCode.TURN_NOT_RUNNING, "A turn of this session is not over; cancel it first.")
     await service.store.sessions.delete(caller.user, session.id)
-    turns = await service.store.turns.from_turn(session.id, "0")
+    turns = [turn for turn, _ in await service.store.turns.from_turn(session.id, "0")]
     await service.store.events.delete_turns(turns)
     await service.store.blobs.delete_turns(turns)
     await service.store.turns.delete_session(session.id)

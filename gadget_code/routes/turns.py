@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from gadget_api.commands import Done, NewSteer
+from gadget_api.commands import Done, NewContinue, NewSteer
 from gadget_api.errors import NotFound
 from gadget_api.events import AnyTurnEvent
 from gadget_api.ids import new_id
@@ -45,7 +45,7 @@ async def get_steps(
     turn = await service.store.turns.owned(caller.user, turn_id)
     bodies: list[str] = []
     last = None
-    async for event in service.store.events.history(turn.id, after=cursor):
+    async for event in service.store.events.history(turn.id, after=cursor, up_to=turn.last_seq):
         if len(bodies) == limit:
             return _page(bodies, last)
         bodies.append(event.body)
@@ -63,7 +63,7 @@ async def get_events(
 ) -> Response:
     """The turn's events after `afterSeq`, in order."""
     turn = await service.store.turns.owned(caller.user, turn_id)
-    events = await service.store.events.after(turn.id, afterSeq, limit=limit + 1)
+    events = await service.store.events.after(turn.id, afterSeq, up_to=turn.last_seq, limit=limit + 1)
     more = len(events) > limit
     return _page([event.body for event in events[:limit]], events[limit - 1].seq if more else None)
 
@@ -83,6 +83,13 @@ async def cancel_turn(turn_id: str, caller: IdeCaller, service: WithService) -> 
 @router.post("/{turn_id}/steer")
 async def steer_turn(turn_id: str, new: NewSteer, caller: IdeCaller, service: WithService) -> Done:
     await service.verbs.steer(caller.user, turn_id, new.content, new.steer_id or new_id())
+    return Done()
+
+
+@router.post("/{turn_id}/continue")
+async def continue_turn(turn_id: str, new: NewContinue, caller: IdeCaller, service: WithService) -> Done:
+    """Goes on with a turn whose drone is lost, from its last step, on another drone."""
+    await service.verbs.move(caller.user, turn_id, new.drone_id)
     return Done()
 
 

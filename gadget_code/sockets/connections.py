@@ -9,11 +9,9 @@ from typing import Any
 
 from socketio.exceptions import ConnectionRefusedError as Refused
 
-from gadget_api.commands import DroneStatusChanged, TurnStatus
-from gadget_api.drones import DroneRegistration
+from gadget_api.commands import DroneStatusChanged
 from gadget_api.errors import ErrorCode, GadgetError, NotAllowed, NotAuthenticated, TooMany
 from gadget_api.protocol import PROTOCOL_VERSION
-from gadget_api.turns import ChatTurnStatus
 from gadget_code.auth.tokens import Identity, TokenKind
 from gadget_code.routes.access import COOKIE
 from gadget_code.service import Service
@@ -23,7 +21,7 @@ log = logging.getLogger(__name__)
 
 _HANDSHAKE_S = 10.0
 _WATCH_S = 2.0
-_PRESENCE_EVERY = 5  # rounds of the watch: well within a drone's 30 s of presence
+_PRESENCE_EVERY = 2  # rounds of the watch: well within the 15 s of a drone's lease
 _RATE_PER_S = 50.0
 _BURST = 200.0
 
@@ -102,19 +100,9 @@ class Connections:
             drone = await self._service.store.drones.disconnected(drone_id, sid)
             if drone is not None:
                 await self._service.rooms.tell_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
-                await self._service.recorder.forget_drone(drone_id)
-                await self._say_lost(drone)
+                await self._service.leases.lost(drone)
         except GadgetError as exc:
             log.warning("drone %s is offline, which its presence will show later: %s", drone_id, exc.message)
-
-    async def _say_lost(self, drone: DroneRegistration) -> None:
-        """The drone's turn says why it waits."""
-        turn = await self._service.store.turns.update(
-            {"drone": drone.id, "status": ChatTurnStatus.PROCESSING},
-            {"statusReason": f"The connection to {drone.name} is lost; the turn goes on when it is back."},
-        )
-        if turn is not None:
-            await self._service.rooms.tell_user(turn.user, "turnStatus", TurnStatus(turn=turn))
 
     async def watch(self) -> None:
         """Closes sockets whose token ended and those that never signed in, and says which drones are here."""
@@ -127,8 +115,7 @@ class Connections:
                 await self._close_strangers()
                 await self._close_revoked()
                 if round_ % _PRESENCE_EVERY == 0:
-                    drones = [c.identity.drone for c in self._by_sid.values() if c.identity.drone is not None]
-                    await self._service.store.drones.still_here(drones)
+                    await self._service.store.drones.renew([c.sid for c in self._by_sid.values() if c.is_drone])
                     ide_tokens = {c.identity.token_hash for c in self._by_sid.values() if not c.is_drone}
                     await self._service.store.tokens.touch(ide_tokens)
             except GadgetError as exc:

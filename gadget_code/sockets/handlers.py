@@ -15,11 +15,10 @@ from gadget_api.model import WireModel, utc_now
 from gadget_api.projects import Project
 from gadget_api.protocol import Peer, SocketEvent, events_between
 from gadget_api.sessions import ChatSession, SessionLock
-from gadget_api.turns import ChatTurn, ChatTurnStatus
+from gadget_api.turns import ChatTurnStatus
 from gadget_api.workspace import WorkspaceMode
 from gadget_code.service import Service
 from gadget_code.sockets.connections import Connection, Connections
-from gadget_code.turns.orders import work_order
 from gadget_code.turns.replay import start_of
 
 log = logging.getLogger(__name__)
@@ -114,6 +113,7 @@ class _IdeHandlers:
             "submitPrompt": self.submit_prompt,
             "cancelTurn": self.cancel_turn,
             "steerTurn": self.steer_turn,
+            "continueTurn": self.continue_turn,
         }
 
     async def select_session(self, connection: Connection, ask: c.SelectSession) -> c.SessionSelected:
@@ -146,6 +146,9 @@ class _IdeHandlers:
 
     async def steer_turn(self, connection: Connection, ask: c.SteerTurn) -> None:
         await self._service.verbs.steer(connection.identity.user, ask.turn_id, ask.content, ask.steer_id)
+
+    async def continue_turn(self, connection: Connection, ask: c.ContinueTurn) -> None:
+        await self._service.verbs.move(connection.identity.user, ask.turn_id, ask.drone_id)
 
     async def request_lock(self, connection: Connection, ask: c.RequestSessionLock) -> None:
         session = await self._store.sessions.owned(connection.identity.user, ask.chat_session_id)
@@ -251,7 +254,7 @@ class _DroneHandlers:
             if await self._is_at_work(drone_id):
                 return  # said before the offer reached it; it says so again
             changes["turn"] = None
-            await self._requeue_forgotten(drone_id)
+            await self._service.leases.dropped(drone_id)
         drone = await self._store.drones.report(drone_id, changes)
         if drone is None:
             return
@@ -259,8 +262,9 @@ class _DroneHandlers:
         if ask.status is DroneStatus.AVAILABLE:
             # Not in this handler: the drone's answer is read after it.
             self._service.background.start(self._lock_again(drone), f"lock of drone {drone.id}")
-        else:
-            await self._say_why(drone.id, None)
+        elif ask.status is DroneStatus.BUSY:
+            # Nor this: it asks the drone something.
+            self._service.background.start(self._service.leases.held(drone.id), f"turn of drone {drone.id}")
 
     async def _lock_again(self, drone: DroneRegistration) -> None:
         """A drone forgets its lock with its connection; the one that still holds it is told."""
@@ -271,15 +275,6 @@ class _DroneHandlers:
                 await self._rooms.call_drone(drone.id, "requestSessionLock", lock_message(session, project))
         self._service.dispatcher.kick(drone.user)
 
-    async def _say_why(self, drone_id: str, reason: str | None) -> None:
-        """Notes at the drone's turn why it waits, or that it does not."""
-        turn = await self._store.turns.update(
-            {"drone": drone_id, "status": ChatTurnStatus.PROCESSING, "statusReason": {"$ne": reason}},
-            {"statusReason": reason},
-        )
-        if turn is not None:
-            await self._rooms.tell_user(turn.user, "turnStatus", c.TurnStatus(turn=turn))
-
     async def _is_at_work(self, drone_id: str) -> bool:
         """Whether the drone was given a turn so recently that it may not know it yet."""
         claimed = await self._store.drones.was_just_claimed(drone_id)
@@ -288,55 +283,8 @@ class _DroneHandlers:
         turn = await self._store.turns.find({"_id": claimed})
         return turn is not None and turn.status is ChatTurnStatus.PROCESSING and turn.drone == drone_id
 
-    async def _requeue_forgotten(self, drone_id: str) -> None:
-        """A drone that is available works on nothing: a turn that says otherwise was lost with its workspace files."""
-        for turn in await self._store.turns.unfinished({"drone": drone_id, "status": ChatTurnStatus.PROCESSING}):
-            if turn.cancel_requested:
-                await self._end_cancelled(turn)
-                continue
-            await self._service.recorder.forget(turn.id)
-            queued = await self._store.turns.update(
-                {"_id": turn.id, "epoch": turn.epoch, "status": ChatTurnStatus.PROCESSING},
-                {
-                    "status": ChatTurnStatus.QUEUED,
-                    "drone": None,
-                    "statusReason": "The drone lost it; trying again.",
-                },
-            )
-            if queued is not None:
-                await self._rooms.tell_user(queued.user, "turnStatus", c.TurnStatus(turn=queued))
-
-    async def _end_cancelled(self, turn: ChatTurn) -> None:
-        """The user had cancelled it when its drone died: it does not go on."""
-        await self._service.recorder.end(turn, ChatTurnStatus.CANCELLED, "Cancelled by the user.")
-
     async def crash_recovery(self, connection: Connection, ask: c.RequestCrashRecovery) -> None:
         drone_id = connection.identity.drone
         assert drone_id is not None
-        await self._service.recorder.forget(ask.turn_id)
-        turn = await self._store.turns.update(
-            {"_id": ask.turn_id, "drone": drone_id, "status": ChatTurnStatus.PROCESSING},
-            {"statusReason": None},
-            inc={"epoch": 1},
-        )
-        if turn is not None and turn.cancel_requested:
-            await self._end_cancelled(turn)
-            turn = None
-        if turn is None:
-            answer = c.CrashRecoveryResponse(turn_id=ask.turn_id, action=c.RecoveryAction.DISCARD)
-        else:
-            order = await work_order(self._store, turn)
-            acked_seq = order.resume.acked_seq if order.resume is not None else 0
-            drone = await self._store.drones.report(drone_id, {"turn": turn.id, "status": DroneStatus.BUSY})
-            if drone is not None:
-                await self._rooms.tell_user(drone.user, "droneStatus", c.DroneStatusChanged(drone=drone))
-            await self._rooms.tell_user(turn.user, "turnStatus", c.TurnStatus(turn=turn))
-            answer = c.CrashRecoveryResponse(
-                turn_id=turn.id,
-                # A journal that is behind what is stored cannot be gone on with: build from the stored steps.
-                action=c.RecoveryAction.RESUME if ask.last_seq >= acked_seq else c.RecoveryAction.RETRY,
-                epoch=turn.epoch,
-                acked_seq=acked_seq,
-                work_order=order,
-            )
+        answer = await self._service.leases.recover(drone_id, ask)
         await self._rooms.tell_drone(drone_id, "crashRecoveryResponse", answer)

@@ -6,10 +6,10 @@ import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
-from pymongo import AsyncMongoClient, IndexModel, ReadPreference, ReturnDocument, WriteConcern
-from pymongo.asynchronous.client_session import AsyncClientSession
+from pymongo import AsyncMongoClient, IndexModel, ReadPreference, WriteConcern
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import ConfigurationError, PyMongoError
 from pymongo.read_concern import ReadConcern
@@ -17,7 +17,7 @@ from pymongo.read_concern import ReadConcern
 from gadget_api.errors import ErrorCode, GadgetError, Unavailable
 from gadget_api.projects import Project
 from gadget_api.sessions import ChatSession
-from gadget_api.turns import ChatTurn, ChatTurnStatus
+from gadget_api.turns import ChatTurn
 from gadget_code.auth import tokens
 from gadget_code.auth.tokens import TokenStore
 from gadget_code.settings import Settings
@@ -27,7 +27,7 @@ from gadget_code.store.drones import DroneStore
 from gadget_code.store.events import EventStore, StoredEvent
 from gadget_code.store.mongod import private_mongod, running_mongod
 from gadget_code.store.providers import ProviderStore
-from gadget_code.store.records import Document, Records, store_errors
+from gadget_code.store.records import Document, Records
 from gadget_code.store.turns import TurnStore
 from gadget_code.store.users import UserStore
 from gadget_code.vault import Vault
@@ -66,7 +66,7 @@ class Store:
     blobs: BlobStore
 
     @classmethod
-    def of(cls, database: AsyncDatabase[Document], vault: Vault) -> "Store":
+    def of(cls, database: AsyncDatabase[Document], vault: Vault, keep_deltas: timedelta | None) -> "Store":
         return cls(
             database=database,
             users=UserStore(database.users),
@@ -76,7 +76,7 @@ class Store:
             drones=DroneStore(database.drones),
             sessions=Records(database.sessions, ChatSession, "session"),
             turns=TurnStore(database.turns),
-            events=EventStore(database.events),
+            events=EventStore(database.events, keep_deltas),
             blobs=BlobStore(database.blobs),
         )
 
@@ -84,23 +84,18 @@ class Store:
         for name, indexes in INDEXES.items():
             await self.database[name].create_indexes(list(indexes))
 
-    async def end_turn(self, ended: ChatTurn, was: ChatTurnStatus, last: StoredEvent) -> ChatTurn | None:
-        """Writes the end of a turn and its last event, both or neither; None when the turn is not as it `was`."""
-        query = {"_id": ended.id, "epoch": ended.epoch, "status": was}
-        changes = ended.model_dump(include={"status", "status_reason", "error", "stats", "last_seq"})
+    async def record(self, turn: ChatTurn, group: Sequence[StoredEvent], after: ChatTurn, steered: list[str]) -> bool:
+        """Stores the next events of `turn` and what it is `after` them. False when it is not as it was read any more:
+        it has other events, or somebody else's epoch.
 
-        async def write(session: AsyncClientSession) -> Document | None:
-            document = await self.turns.collection.find_one_and_update(
-                query, {"$set": changes}, return_document=ReturnDocument.AFTER, session=session
-            )
-            if document is not None:
-                await self.events.collection.insert_one(events.document_of(ended.id, last), session=session)
-            return document
-
-        with store_errors():
-            async with self.database.client.start_session() as session:
-                document = await session.with_transaction(write, write_concern=_MAJORITY)
-        return None if document is None else self.turns.read(document)
+        The turn's document decides, in one write: events count up to its `lastSeq`. So the numbers of a turn's events
+        have no gap and no double, nothing of an epoch that is over counts, whatever process of ours is late, and a
+        process that dies in between leaves what its successor writes over. (A transaction would do the same, and hold
+        the turn for a minute when its process dies in it.)
+        """
+        if not await self.events.put(turn.id, group):
+            return False
+        return await self.turns.take_in(turn, after, steered)
 
     async def ping(self) -> None:
         """Raises Unavailable when the database does not take writes."""
@@ -170,7 +165,7 @@ async def _connected(settings: Settings, url: str) -> AsyncIterator[Store]:
             read_concern=ReadConcern("majority"),
             read_preference=ReadPreference.PRIMARY,
         )
-        store = Store.of(database, vault)
+        store = Store.of(database, vault, settings.keep_deltas)
         try:
             answer = await client.admin.command("hello")
             if not answer.get("setName"):

@@ -1,6 +1,7 @@
-"""Drone registrations and their presence: a drone is online while a web process keeps saying so."""
+"""Drones as documents. Each is a lease as well: of the workspace, for the socket it is reached over; and of the turn it
+names. It runs out unless the web process that holds the socket renews it, and then the drone counts as offline."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -14,12 +15,13 @@ from gadget_code.store.records import Document, Records, store_errors
 INDEXES = [
     IndexModel([("user", 1), ("workspaceId", 1)], name="workspace", unique=True),
     IndexModel([("user", 1), ("_id", -1)], name="user"),
+    IndexModel([("store.socket", 1)], name="socket", sparse=True),
 ]
 
 _OFFER = timedelta(seconds=15)
 """What a drone says of itself may be older than an offer on its way: longer than one takes (10 s)."""
-PRESENCE = timedelta(seconds=30)
-"""How long a drone counts as online after the web process that holds its socket last said so."""
+LEASE = timedelta(seconds=15)
+"""From one renewal. A web process that dies has its drones offline after this; it renews every 4 s."""
 
 
 class DroneStore(Records[DroneRegistration]):
@@ -27,9 +29,9 @@ class DroneStore(Records[DroneRegistration]):
         super().__init__(collection, DroneRegistration, "drone")
 
     def read(self, document: Document) -> DroneRegistration:
-        """With `offline` as the status of a drone whose presence has run out."""
-        online_until = document.get("store", {}).get("onlineUntil")
-        if document["status"] != DroneStatus.OFFLINE and (online_until is None or online_until < utc_now()):
+        """With `offline` as the status of a drone whose lease has run out."""
+        until = document.get("store", {}).get("leaseUntil")
+        if document["status"] != DroneStatus.OFFLINE and (until is None or until < utc_now()):
             document["status"] = DroneStatus.OFFLINE
         return super().read(document)
 
@@ -41,7 +43,8 @@ class DroneStore(Records[DroneRegistration]):
                 "status": DroneStatus.STARTING,
                 "lastSeenAt": utc_now(),
                 "store.socket": socket,
-                "store.onlineUntil": utc_now() + PRESENCE,
+                "store.connectedAt": utc_now(),
+                "store.leaseUntil": utc_now() + LEASE,
             },
         )
 
@@ -51,26 +54,35 @@ class DroneStore(Records[DroneRegistration]):
             {"_id": drone, "store.socket": socket}, {"status": DroneStatus.OFFLINE, "lastSeenAt": utc_now()}
         )
 
-    async def still_here(self, drones: Sequence[str]) -> None:
+    async def renew(self, sockets: Sequence[str]) -> None:
+        """Renews the leases of the drones that are reached over these sockets."""
         with store_errors():
             await self.collection.update_many(
-                {"_id": {"$in": list(drones)}},
-                {"$set": {"lastSeenAt": utc_now(), "store.onlineUntil": utc_now() + PRESENCE}},
+                {"store.socket": {"$in": list(sockets)}, "status": {"$ne": DroneStatus.OFFLINE}},
+                {"$set": {"lastSeenAt": utc_now(), "store.leaseUntil": utc_now() + LEASE}},
             )
+
+    async def by_id(self, drones: Collection[str]) -> dict[str, DroneRegistration]:
+        return {drone.id: drone for drone in await self.all({"_id": {"$in": list(drones)}}, limit=len(drones) or 1)}
 
     async def claim(self, drone: str, turn: str) -> DroneRegistration | None:
         """Takes an available drone for a turn; None when it is not available (any more)."""
         return await self.update(
-            {"_id": drone, "status": DroneStatus.AVAILABLE, "store.onlineUntil": {"$gt": utc_now()}},
+            {"_id": drone, "status": DroneStatus.AVAILABLE, "store.leaseUntil": {"$gt": utc_now()}},
             {"status": DroneStatus.BUSY, "turn": turn, "store.claimedAt": utc_now()},
         )
 
     async def was_just_claimed(self, drone: str) -> str | None:
-        """The turn that is being offered to the drone, or that it has just taken; None when there is none."""
+        """The turn that is being offered to the drone, or that it has just taken; None when there is none. An offer
+        that was made over a connection before this one reaches it no more."""
+        query = {
+            "_id": drone,
+            "status": DroneStatus.BUSY,
+            "store.claimedAt": {"$gt": utc_now() - _OFFER},
+            "$expr": {"$gte": ["$store.claimedAt", "$store.connectedAt"]},
+        }
         with store_errors():
-            document = await self.collection.find_one(
-                {"_id": drone, "status": DroneStatus.BUSY, "store.claimedAt": {"$gt": utc_now() - _OFFER}}, {"turn": 1}
-            )
+            document = await self.collection.find_one(query, {"turn": 1})
         return None if document is None else document["turn"]
 
     async def release(self, drone: str, turn: str) -> DroneRegistration | None:

@@ -1,12 +1,20 @@
 """The events of turns, each a document of its own: a turn has no size limit.
 
-`{_id: "<turn>:<seq>", turn, seq, type, body, schemaVersion}`: `body` is the event's JSON, byte for byte as it goes
-over the wire, so that neither a strange key in a tool's parameters nor a BSON limit changes what was said. `_id` makes
-`(turn, seq)` unique and its index is the order of the stream; a second, small index finds a turn's history events.
+`{_id: "<turn>:<seq>", turn, seq, epoch, type, body, schemaVersion}`: `body` is the event's JSON, byte for byte as it
+goes over the wire, so that neither a strange key in a tool's parameters nor a BSON limit changes what was said. `_id`
+makes `(turn, seq)` unique and its index is the order of the stream; a second, small index finds what a turn's history
+is built from.
+
+An event counts once its turn's `lastSeq` has reached it (`Store.record`); what is beyond was left by a process that
+died or was too late, and whoever comes to that number next takes its place. So every reader says how far the turn is.
+
+A delta has `expireAt`, too: MongoDB deletes it some time after that. The steps and tool results, which hold all that
+deltas said, stay as long as their session.
 """
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -14,7 +22,8 @@ from pymongo import IndexModel
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import BulkWriteError
 
-from gadget_api.events import HISTORY_TYPES
+from gadget_api.events import DELTA_TYPES, HISTORY_TYPES
+from gadget_api.model import utc_now
 from gadget_code.store.records import SCHEMA_VERSION, Document, store_errors
 
 _DUPLICATE_KEY = 11000
@@ -24,16 +33,22 @@ INDEXES = [
         [("turn", 1), ("seq", 1)],
         name="history",
         partialFilterExpression={"type": {"$in": list(HISTORY_TYPES)}},
-    )
+    ),
+    IndexModel([("expireAt", 1)], name="expiry", expireAfterSeconds=0, sparse=True),
 ]
 
 
 @dataclass(frozen=True)
 class StoredEvent:
     seq: int
+    epoch: int
     type: str
     body: str
     """The event as JSON."""
+
+    @classmethod
+    def of(cls, document: Document) -> "StoredEvent":
+        return cls(document["seq"], document["epoch"], document["type"], document["body"])
 
     def parsed(self) -> dict[str, Any]:
         event: dict[str, Any] = orjson.loads(self.body)
@@ -49,56 +64,85 @@ def document_of(turn: str, event: StoredEvent) -> Document:
         "_id": _key(turn, event.seq),
         "turn": turn,
         "seq": event.seq,
+        "epoch": event.epoch,
         "type": event.type,
         "body": event.body,
         "schemaVersion": SCHEMA_VERSION,
     }
 
 
-def _later_than(turn: str, seq: int) -> Document:
-    # ";" sorts just above ":", and so above all keys of the turn.
-    return {"_id": {"$gt": _key(turn, seq), "$lt": f"{turn};"}}
+def _between(turn: str, after: int, up_to: int) -> Document:
+    return {"_id": {"$gt": _key(turn, after), "$lte": _key(turn, up_to)}}
 
 
 class EventStore:
-    def __init__(self, collection: AsyncCollection[Document]) -> None:
+    def __init__(self, collection: AsyncCollection[Document], keep_deltas: timedelta | None) -> None:
         self.collection = collection
+        self._keep_deltas = keep_deltas
+        """How long; None: as long as their session."""
 
-    async def append(self, turn: str, events: Sequence[StoredEvent]) -> None:
-        """Stores a group; what is stored already stays as it is. Returns after a majority has it."""
+    async def put(self, turn: str, events: Sequence[StoredEvent]) -> bool:
+        """Stores a group, in the place of what an epoch before left there. Returns after a majority has it; False when
+        a later epoch has been here. They do not count yet: see `Store.record`."""
+        documents = [document_of(turn, event) for event in events]
+        if self._keep_deltas is not None:
+            expire_at = utc_now() + self._keep_deltas
+            for document in documents:
+                if document["type"] in DELTA_TYPES:
+                    document["expireAt"] = expire_at
         with store_errors():
             try:
-                await self.collection.insert_many([document_of(turn, event) for event in events], ordered=False)
+                await self.collection.insert_many(documents, ordered=False)
+                return True
             except BulkWriteError as exc:
                 if any(error["code"] != _DUPLICATE_KEY for error in exc.details["writeErrors"]):
                     raise
+                there = [documents[error["index"]] for error in exc.details["writeErrors"]]
+            for document in there:
+                ours = {"_id": document["_id"], "epoch": {"$lte": document["epoch"]}}
+                if not (await self.collection.replace_one(ours, document)).matched_count:
+                    return False
+        return True
 
-    async def after(self, turn: str, seq: int, *, limit: int) -> list[StoredEvent]:
+    async def after(self, turn: str, seq: int, *, up_to: int, limit: int) -> list[StoredEvent]:
         """The next `limit` events of a turn after `seq`, in order."""
+        found = self.collection.find(_between(turn, seq, up_to)).sort("_id", 1).limit(limit)
         with store_errors():
-            documents = await self.collection.find(_later_than(turn, seq)).sort("_id", 1).limit(limit).to_list(limit)
-        return [StoredEvent(d["seq"], d["type"], d["body"]) for d in documents]
+            return [StoredEvent.of(document) for document in await found.to_list(limit)]
 
-    async def replay(self, turn: str, seq: int) -> AsyncIterator[StoredEvent]:
+    async def replay(self, turn: str, seq: int, *, up_to: int) -> AsyncIterator[StoredEvent]:
         """All events of a turn after `seq`, in order, a few in memory at a time."""
         with store_errors():
-            async for d in self.collection.find(_later_than(turn, seq)).sort("_id", 1).batch_size(100):
-                yield StoredEvent(d["seq"], d["type"], d["body"])
+            async for document in self.collection.find(_between(turn, seq, up_to)).sort("_id", 1).batch_size(100):
+                yield StoredEvent.of(document)
 
-    async def last_seq(self, turn: str) -> int:
-        """0 when the turn has no event yet."""
-        with store_errors():
-            document = await self.collection.find_one(_later_than(turn, 0), {"seq": 1}, sort=[("_id", -1)])
-        return 0 if document is None else int(document["seq"])
+    async def last_up_to_epoch(self, turn: str, epoch: int, seq: int) -> int:
+        """The highest seq up to `seq` of an event that belongs to `epoch` or an earlier one; 0 when there is none.
 
-    async def history(self, turn: str, *, after: int = 0, batch: int = 200) -> AsyncIterator[StoredEvent]:
-        """A turn's `HISTORY_TYPES` events after `seq`, in order."""
-        query = {"turn": turn, "type": {"$in": list(HISTORY_TYPES)}, "seq": {"$gt": after}}
+        Epochs do not fall along a stream, so this is a search by halves. An event that has expired says nothing: then
+        the next one before it that is there does.
+        """
+        low, high = 0, seq
+        while low < high:
+            middle = (low + high + 1) // 2
+            with store_errors():
+                newest = {"filter": _between(turn, 0, middle), "sort": [("_id", -1)]}
+                document = await self.collection.find_one(**newest, projection={"seq": 1, "epoch": 1})
+            if document is None or document["epoch"] <= epoch:
+                low = middle
+            else:
+                high = document["seq"] - 1
+        return low
+
+    async def history(self, turn: str, *, after: int = 0, up_to: int, batch: int = 200) -> AsyncIterator[StoredEvent]:
+        """A turn's `HISTORY_TYPES` events after a seq, in order."""
+        query = {"turn": turn, "type": {"$in": list(HISTORY_TYPES)}, "seq": {"$gt": after, "$lte": up_to}}
         with store_errors():
-            async for d in self.collection.find(query).sort("seq", 1).hint("history").batch_size(batch):
-                yield StoredEvent(d["seq"], d["type"], d["body"])
+            async for document in self.collection.find(query).sort("seq", 1).hint("history").batch_size(batch):
+                yield StoredEvent.of(document)
 
     async def delete_turns(self, turns: Sequence[str]) -> None:
         with store_errors():
             for turn in turns:
-                await self.collection.delete_many(_later_than(turn, 0))
+                # ";" sorts just above ":", and so above all keys of the turn.
+                await self.collection.delete_many({"_id": {"$gt": f"{turn}:", "$lt": f"{turn};"}})

@@ -1,14 +1,19 @@
-"""Turns as documents: what their events add up to."""
+"""Turns as documents: what their events add up to, and where they stand."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from pymongo import IndexModel
 from pymongo.asynchronous.collection import AsyncCollection
 
 from gadget_api.errors import Conflict
-from gadget_api.turns import ChatTurn, ChatTurnStatus
+from gadget_api.model import utc_now
+from gadget_api.turn_states import COMPLETE, END, Transition
+from gadget_api.turns import MAX_STEERS, ChatTurn, ChatTurnStatus, Steer, Waiting
 from gadget_code.store.records import Document, Records, store_errors
+
+_UNFINISHED = [ChatTurnStatus.QUEUED, ChatTurnStatus.PROCESSING]
 
 INDEXES = [
     IndexModel([("session", 1), ("_id", -1)], name="session"),
@@ -16,8 +21,9 @@ INDEXES = [
     IndexModel(
         [("status", 1), ("user", 1), ("_id", 1)],
         name="unfinished",
-        partialFilterExpression={"status": {"$in": [ChatTurnStatus.QUEUED, ChatTurnStatus.PROCESSING]}},
+        partialFilterExpression={"status": {"$in": _UNFINISHED}},
     ),
+    IndexModel([("steers.0.steerId", 1)], name="steers", sparse=True),
 ]
 
 
@@ -35,10 +41,107 @@ class TurnStore(Records[ChatTurn]):
                 raise
             return earlier, False
 
+    async def move(
+        self, turn: ChatTurn, transition: Transition, target: ChatTurnStatus, changes: Mapping[str, Any]
+    ) -> ChatTurn | None:
+        """Takes `turn` from where it was read to `target`; None when it has gone on meanwhile.
+
+        The one way to another status for a turn that is not over after it; `Store.record` is the one to its end.
+        """
+        assert turn.status in transition.sources, f"{transition.name} from {turn.status}"
+        assert target in transition.targets, f"{transition.name} to {target}"
+        assert not transition.ends
+        return await super().update(
+            {"_id": turn.id, "epoch": turn.epoch, "status": turn.status},
+            {"status": target, **changes},
+            inc={"epoch": int(transition.starts_epoch)} if transition.starts_epoch else {},
+        )
+
+    async def update(
+        self, query: Mapping[str, Any], changes: Mapping[str, Any], **operators: Mapping[str, Any]
+    ) -> ChatTurn | None:
+        assert not {"status", "epoch"} & changes.keys(), "a status changes through `move`"
+        return await super().update(query, changes, **operators)
+
+    async def wait_for(self, turn: ChatTurn, waiting: Waiting | None, reason: str | None) -> ChatTurn | None:
+        """Notes what `turn` waits for, or that it does not; None when that is known, or the turn has gone on."""
+        return await self.update(
+            {
+                "_id": turn.id,
+                "epoch": turn.epoch,
+                "status": turn.status,
+                "cancelRequested": False,  # then it waits for its end, whatever else it may wait for
+                "$or": [{"waiting": {"$ne": waiting}}, {"statusReason": {"$ne": reason}}],
+            },
+            {"waiting": waiting, "statusReason": reason},
+        )
+
+    async def request_cancel(self, turn: ChatTurn) -> ChatTurn | None:
+        """Notes that the user wants the turn's end, whatever happens before it; None when it has gone on meanwhile."""
+        return await self.update(
+            {"_id": turn.id, "epoch": turn.epoch, "status": turn.status},
+            {
+                "cancelRequested": True,
+                "waiting": Waiting.CANCEL,
+                "statusReason": "Cancelling.",
+                "store.cancelAt": utc_now(),
+            },
+        )
+
+    async def cancel_overdue(self, after: timedelta) -> list[ChatTurn]:
+        """Turns whose drone was told to end them longer ago, and has not."""
+        overdue = {"cancelRequested": True, "store.cancelAt": {"$lt": utc_now() - after}}
+        return await self.unfinished(overdue)
+
+    async def add_steer(self, turn: ChatTurn, steer: Steer, *, most: int = MAX_STEERS) -> ChatTurn | None:
+        """Adds a message for the next step of an unfinished turn; None when it cannot take it (over, known, full)."""
+        return await self.update(
+            {
+                "_id": turn.id,
+                "status": {"$in": _UNFINISHED},
+                "steers.steerId": {"$ne": steer.steer_id},
+                "store.steered": {"$ne": steer.steer_id},
+                f"steers.{most - 1}": {"$exists": False},
+            },
+            {},
+            push={"steers": steer.model_dump()},
+        )
+
+    async def knows_steer(self, turn: ChatTurn, steer_id: str) -> bool:
+        """Whether this message waits, or was put before the model."""
+        known = {"_id": turn.id, "$or": [{"steers.steerId": steer_id}, {"store.steered": steer_id}]}
+        return await self.find(known) is not None
+
+    async def drop_steer(self, turn: ChatTurn, steer_id: str) -> None:
+        await self.update({"_id": turn.id}, {}, pull={"steers": {"steerId": steer_id}})
+
+    async def finished_with_steers(self) -> list[ChatTurn]:
+        """Turns that finished before a message which was accepted for them came before the model."""
+        return await self.all({"steers.0.steerId": {"$gt": ""}, "status": ChatTurnStatus.FINISHED})
+
+    async def fence(self, turn: ChatTurn) -> ChatTurn | None:
+        """Raises the turn's epoch: from here on only who knows that may write its events. None when it has gone on
+        meanwhile. Nothing depends on what follows: whoever worked on it is told, and it is dispatched again."""
+        return await super().update({"_id": turn.id, "epoch": turn.epoch, "status": turn.status}, {}, inc={"epoch": 1})
+
+    async def take_in(self, turn: ChatTurn, after: ChatTurn, steered: list[str]) -> bool:
+        """Writes what its next events make of `turn`; False when it is not as it was read any more (`Store.record`)."""
+        fields = {"thinking", "response", "stats", "last_seq"}
+        if after.status.is_over:
+            legal = [by for by in (COMPLETE, END) if turn.status in by.sources and after.status in by.targets]
+            assert legal, f"from {turn.status} to {after.status}"
+            fields |= {"status", "waiting", "status_reason", "error"}
+        update: Document = {"$set": after.model_dump(include=fields)}
+        if steered:
+            update["$pull"] = {"steers": {"steerId": {"$in": steered}}}
+            update["$addToSet"] = {"store.steered": {"$each": steered}}
+        query = {"_id": turn.id, "epoch": turn.epoch, "status": turn.status, "lastSeq": turn.last_seq}
+        with store_errors():
+            return bool((await self.collection.update_one(query, update)).matched_count)
+
     async def unfinished(self, query: Mapping[str, Any]) -> list[ChatTurn]:
         """Queued and processing turns, oldest first."""
-        statuses = [ChatTurnStatus.QUEUED, ChatTurnStatus.PROCESSING]
-        return await self.all({"status": {"$in": statuses}, **query})
+        return await self.all({"status": {"$in": _UNFINISHED}, **query})
 
     async def users_with_queued(self) -> list[str]:
         with store_errors():
@@ -59,11 +162,12 @@ class TurnStore(Records[ChatTurn]):
             window["$gt"] = after
         return await self.all({"session": session, "_id": window}, limit=limit)
 
-    async def from_turn(self, session: str, turn: str) -> list[str]:
-        """The ids of the session's turns from this one on, oldest first."""
+    async def from_turn(self, session: str, turn: str) -> list[tuple[str, int]]:
+        """The session's turns from this one on, oldest first: the id of each, and its last seq."""
+        query = {"session": session, "_id": {"$gte": turn}}
         with store_errors():
-            documents = self.collection.find({"session": session, "_id": {"$gte": turn}}, {"_id": 1}).sort("_id", 1)
-            return [str(document["_id"]) async for document in documents]
+            found = self.collection.find(query, {"_id": 1, "lastSeq": 1}).sort("_id", 1)
+            return [(str(document["_id"]), int(document["lastSeq"])) async for document in found]
 
     async def delete_session(self, session: str) -> None:
         with store_errors():

@@ -1,14 +1,15 @@
 """The dispatcher: gives queued turns to drones, the oldest of each session first, one at a time in a session."""
 
-import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from gadget_api.commands import DroneStatusChanged, ProcessWorkOrder, SessionUpdated, TurnStatus
 from gadget_api.drones import DroneRegistration, DroneStatus
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.sessions import ChatSession
-from gadget_api.turns import ChatTurn, ChatTurnStatus
+from gadget_api.turn_states import DISPATCH, REFUSE
+from gadget_api.turns import ChatTurn, ChatTurnStatus, Waiting
 from gadget_api.workspace import WorkspaceMode
 from gadget_code.background import Background
 from gadget_code.sockets.rooms import Rooms
@@ -18,9 +19,15 @@ from gadget_code.turns.recorder import Recorder
 
 log = logging.getLogger(__name__)
 
-_SWEEP_S = 5.0
-"""A turn that nothing else set going is looked at this often (a drone may have come to another web process)."""
 _OFFER_S = 10.0
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Why no drone takes a turn: for a program, and for a person."""
+
+    waiting: Waiting
+    reason: str
 
 
 class Dispatcher:
@@ -40,16 +47,6 @@ class Dispatcher:
             return
         self._running.add(user)
         self._background.start(self._run(user), f"dispatch for {user}")
-
-    async def sweep(self) -> None:
-        """Looks at every user with queued turns from time to time, for as long as the service lives."""
-        while True:
-            try:
-                for user in await self._store.turns.users_with_queued():
-                    self.kick(user)
-            except GadgetError as exc:
-                log.warning("queued turns wait: %s", exc.message)
-            await asyncio.sleep(_SWEEP_S)
 
     async def _run(self, user: str) -> None:
         try:
@@ -77,14 +74,15 @@ class Dispatcher:
             session = await self._store.sessions.owned(turn.user, turn.session)
             drones = await self._store.drones.all({"user": turn.user})
             locks = await self._locks(turn.user)
-            candidates, reason = candidate_drones(session, drones, locks)
+            candidates, wait = candidate_drones(session, drones, locks)
             for drone in candidates:
                 claimed = await self._store.drones.claim(drone.id, turn.id)
                 if claimed is None:
                     continue
-                reason = await self._offer(turn, session, claimed)
-                if reason is None:
+                refused = await self._offer(turn, session, claimed)
+                if refused is None:
                     return
+                turn, wait = refused
         except GadgetError as exc:
             if exc.retryable:
                 raise
@@ -93,24 +91,16 @@ class Dispatcher:
             if now.status is ChatTurnStatus.QUEUED:
                 await self._recorder.end(now, ChatTurnStatus.ERROR, exc.message, exc.info)
             return
-        if reason != turn.status_reason:
-            waiting = await self._store.turns.update(
-                {"_id": turn.id, "status": ChatTurnStatus.QUEUED}, {"statusReason": reason}
-            )
-            await self._tell(waiting)
+        if wait is not None and (wait.waiting, wait.reason) != (turn.waiting, turn.status_reason):
+            await self._tell(await self._store.turns.wait_for(turn, wait.waiting, wait.reason))
 
-    async def _offer(self, turn: ChatTurn, session: ChatSession, drone: DroneRegistration) -> str | None:
-        """Offers the turn to a drone that was claimed for it. None: it works. Else why it does not."""
-        started = await self._store.turns.update(
-            {"_id": turn.id, "status": ChatTurnStatus.QUEUED},
-            {
-                "status": ChatTurnStatus.PROCESSING,
-                "statusReason": None,
-                "drone": drone.id,
-                "workspaceId": drone.workspace_id,
-            },
-            inc={"epoch": 1},
-        )
+    async def _offer(
+        self, turn: ChatTurn, session: ChatSession, drone: DroneRegistration
+    ) -> tuple[ChatTurn, Wait] | None:
+        """Offers the turn to a drone that was claimed for it. None: it works, or has gone on otherwise. Else the turn
+        as it waits again, and why."""
+        taken = {"waiting": None, "statusReason": None, "drone": drone.id, "workspaceId": drone.workspace_id}
+        started = await self._store.turns.move(turn, DISPATCH, ChatTurnStatus.PROCESSING, taken)
         if started is None:
             await self._give_back(drone, turn)
             return None
@@ -121,15 +111,14 @@ class Dispatcher:
             )
         except GadgetError as exc:
             log.info("drone %s did not take turn %s: %s", drone.id, turn.id, exc.code)
-            await self._store.turns.update(
-                {"_id": turn.id, "epoch": started.epoch, "status": ChatTurnStatus.PROCESSING},
-                {"status": ChatTurnStatus.QUEUED, "drone": None},
-            )
+            refused = await self._store.turns.move(started, REFUSE, ChatTurnStatus.QUEUED, {"drone": None})
             if exc.code is not ErrorCode.DRONE_BUSY:
                 await self._give_back(drone, turn)
             if exc.code in (ErrorCode.NOT_FOUND, ErrorCode.INTERNAL):
                 raise
-            return f"{drone.name}: {exc.message}"
+            if refused is None:
+                return None
+            return refused, Wait(Waiting.DRONE_REFUSED, f"{drone.name}: {exc.message}")
         await self._tell(started)
         await self._rooms.tell_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
         if session.workspace_id != drone.workspace_id:
@@ -155,8 +144,8 @@ class Dispatcher:
 
 def candidate_drones(
     session: ChatSession, drones: Sequence[DroneRegistration], locks: dict[str, str]
-) -> tuple[list[DroneRegistration], str | None]:
-    """The drones that may take a turn of `session`, the best first; and when there is none, why, for a person.
+) -> tuple[list[DroneRegistration], Wait | None]:
+    """The drones that may take a turn of `session`, the best first; and when there is none, why.
 
     A locked or chosen drone is the only one. Else the one in the session's workspace comes first (its files are
     there), then those that have the project, then any.
@@ -165,22 +154,25 @@ def candidate_drones(
     if wanted is not None:
         drones = [drone for drone in drones if drone.id == wanted]
         if not drones:
-            return [], "The drone chosen for this session is gone; choose another."
+            return [], Wait(Waiting.DRONE, "The drone chosen for this session is gone; choose another.")
     if not drones:
-        return [], "Waiting for a drone: start one with `gadget-drone` in a workspace directory."
+        reason = "Waiting for a drone: start one with `gadget-drone` in a workspace directory."
+        return [], Wait(Waiting.DRONE, reason)
     online = [drone for drone in drones if drone.status is not DroneStatus.OFFLINE]
     if not online:
         names = ", ".join(drone.name for drone in drones[:3])
-        return [], f"Waiting for a drone: {names} is offline; start it again with `gadget-drone`."
+        reason = f"Waiting for a drone: {names} is offline; start it again with `gadget-drone`."
+        return [], Wait(Waiting.DRONE_OFFLINE, reason)
     free = [drone for drone in online if locks.get(drone.id, session.id) == session.id]
     if not free:
-        return [], "Waiting for a drone: each is kept for another session."
+        return [], Wait(Waiting.DRONE_RESERVED, "Waiting for a drone: each is kept for another session.")
     ready = [drone for drone in free if drone.workspace_mode is not WorkspaceMode.USER]
     if not ready:
-        return [], "Waiting for the workspace: you are editing by hand; hand it back to go on."
+        reason = "Waiting for the workspace: you are editing by hand; hand it back to go on."
+        return [], Wait(Waiting.WORKSPACE, reason)
     available = [drone for drone in ready if drone.status is DroneStatus.AVAILABLE]
     if not available:
-        return [], "Waiting for a drone: each is at work on another turn."
+        return [], Wait(Waiting.DRONE_BUSY, "Waiting for a drone: each is at work on another turn.")
     return sorted(
         available,
         key=lambda drone: (drone.workspace_id != session.workspace_id, session.project not in drone.projects),

@@ -6,16 +6,14 @@ from gadget_api.model import utc_now
 from gadget_api.turns import ChatTurn, ChatTurnStatus
 
 
-def last_event(
-    turn: ChatTurn, seq: int, status: ChatTurnStatus, message: str, error: ErrorInfo | None
-) -> WorkOrderComplete:
-    """The event `seq` that ends `turn` now, under the epoch it has."""
+def last_event(turn: ChatTurn, status: ChatTurnStatus, message: str, error: ErrorInfo | None) -> WorkOrderComplete:
+    """The event that ends `turn` now."""
     now = utc_now()
     return WorkOrderComplete(
         turn_id=turn.id,
         chat_session_id=turn.session,
         epoch=turn.epoch,
-        seq=seq,
+        seq=turn.last_seq + 1,
         at=now,
         success=False,
         message=message,

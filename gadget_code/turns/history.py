@@ -20,13 +20,14 @@ async def history_page(store: Store, session: str, *, after_turn: str | None, up
     turns = await store.turns.in_order(session, after=after_turn, up_to=up_to.id, limit=_PAGE_TURNS + 1)
     for turn in turns[:_PAGE_TURNS]:
         events = []
-        async for stored in store.events.history(turn.id):
+        async for stored in store.events.history(turn.id, up_to=turn.last_seq):
             assert stored.type in HISTORY_TYPES
             size += len(stored.body)
             events.append(turn_event.validate_json(stored.body))
-        messages: list[Message] = [UserMessage(content=turn.prompts.user), *work_messages(events)]  # type: ignore[arg-type]
+        is_over = turn.id != up_to.id
+        messages: list[Message] = [UserMessage(content=turn.prompts.user), *work_messages(events, is_over=is_over)]  # type: ignore[arg-type]
         size += len(turn.prompts.user)
-        if turn.id != up_to.id:
+        if is_over:
             messages.extend(interrupted_results(messages))
         items.append(TurnHistory(turn_id=turn.id, messages=tuple(messages)))
         if size > _PAGE_BYTES:

@@ -32,10 +32,6 @@ async def work_order(store: Store, turn: ChatTurn) -> WorkOrder:
         order_provider = order_provider.replace(
             context_window=model.context_window, params=model.params, price=model.price
         )
-    acked_seq = await store.events.last_seq(turn.id)
-    resume = None
-    if acked_seq:
-        resume = ResumePoint(acked_seq=acked_seq, stats=turn.stats)
     return WorkOrder(
         # One turn is one order, however often it is offered.
         work_order_id=turn.id,
@@ -51,5 +47,6 @@ async def work_order(store: Store, turn: ChatTurn) -> WorkOrder:
         prompt=turn.prompts.user,
         workspace_id=turn.workspace_id,
         after_turn=await store.turns.before(turn),
-        resume=resume,
+        resume=ResumePoint(acked_seq=turn.last_seq, stats=turn.stats) if turn.last_seq else None,
+        steers=turn.steers,
     )

@@ -4,28 +4,27 @@ from gadget_api.events import Step, ToolCall, TurnEvent, WorkOrderComplete
 from gadget_api.providers import ModelPrice
 from gadget_api.turns import ChatTurn
 
-PROJECTED = (Step, ToolCall, WorkOrderComplete)
-
 
 def after_event(turn: ChatTurn, event: TurnEvent, price: ModelPrice | None) -> ChatTurn:
-    """`turn` with one event more taken in. `price` is the model's, or None."""
+    """`turn` with its next event taken in. `price` is the model's, or None."""
+    # Not validated again: an event was, and deltas are many.
     match event:
         case Step():
-            return turn.replace(
-                thinking=event.message.thinking,
-                response=event.message.content,
-                stats=event.counted(turn.stats, price),
-                last_seq=event.seq,
-            )
+            changes = {
+                "thinking": event.message.thinking,
+                "response": event.message.content,
+                "stats": event.counted(turn.stats, price),
+            }
         case ToolCall():
-            return turn.replace(stats=event.counted(turn.stats, price), last_seq=event.seq)
+            changes = {"stats": event.counted(turn.stats, price)}
         case WorkOrderComplete():
-            return turn.replace(
-                status=event.status,
-                status_reason=None,
-                error=event.error,
-                stats=turn.stats.ended(event.stats.duration_ms),
-                last_seq=event.seq,
-            )
+            changes = {
+                "status": event.status,
+                "waiting": None,
+                "status_reason": None,
+                "error": event.error,
+                "stats": turn.stats.ended(event.stats.duration_ms),
+            }
         case _:
-            return turn
+            changes = {}
+    return turn.model_copy(update={**changes, "last_seq": event.seq})

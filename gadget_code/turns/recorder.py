@@ -1,5 +1,6 @@
 """The recorder: takes the events of running turns in order, relays each at once, stores them in small groups,
-acknowledges what is stored, and keeps the turn documents true.
+acknowledges what is stored, and keeps the turn documents true. The last event of a turn is relayed when it is stored:
+nobody sees an end that another may still forestall.
 
 A stream's memory is bounded by the drone, which sends no more than a window of unacknowledged events: when MongoDB is
 slow or away, acknowledgements stop and so does the drone.
@@ -16,8 +17,8 @@ import orjson
 from pydantic import ValidationError
 
 from gadget_api.commands import TurnAck, TurnResend, TurnRevoked, TurnStatus
-from gadget_api.errors import Conflict, ErrorCode, ErrorInfo, InvalidInput, Unavailable
-from gadget_api.events import EVENT_TYPES, TurnEvent, WorkOrderComplete
+from gadget_api.errors import ErrorCode, ErrorInfo, InvalidInput, Unavailable
+from gadget_api.events import EVENT_TYPES, Steered, TurnEvent, WorkOrderComplete
 from gadget_api.providers import ModelPrice
 from gadget_api.turns import ChatTurn, ChatTurnStatus
 from gadget_code.background import Background
@@ -25,7 +26,7 @@ from gadget_code.sockets.rooms import Rooms
 from gadget_code.store.database import Store
 from gadget_code.store.events import StoredEvent
 from gadget_code.turns.ending import last_event
-from gadget_code.turns.projection import PROJECTED, after_event
+from gadget_code.turns.projection import after_event
 
 log = logging.getLogger(__name__)
 
@@ -52,15 +53,16 @@ class _Stream:
     """A running turn whose drone is connected to this process."""
 
     turn: ChatTurn
+    """As it is after its newest stored event; what else changes in it (its reason, its steers) is not looked at."""
     price: ModelPrice | None
     last_seq: int
     """Of the newest event that was taken and relayed."""
-    stored_seq: int
     unstored: deque[tuple[StoredEvent, TurnEvent]] = field(default_factory=deque)
     writer: asyncio.Task[None] | None = None
     asked_resend_after: int = -1
     unstored_bytes: int = 0
     closed: bool = False
+    """Whether somebody else has the turn: nothing more is taken."""
 
 
 class Recorder:
@@ -83,7 +85,9 @@ class Recorder:
         try:
             event = EVENT_TYPES[name].model_validate(payload)
         except ValidationError as exc:
-            raise InvalidInput(f"This is no {name} event: {exc.errors()[0]['msg']}.") from exc
+            message = f"This is no {name} event: {exc.errors()[0]['msg']}."
+            await self._refuse(drone, payload, message)
+            raise InvalidInput(message) from exc
         stream = self._streams.get(event.turn_id)
         if stream is None or stream.turn.epoch < event.epoch:
             async with self._changing:
@@ -97,25 +101,25 @@ class Recorder:
                 return
         if stream.turn.drone != drone:
             await self._revoke(drone, event.turn_id, ErrorCode.NOT_FOUND, "This turn is not this drone's.")
-        elif event.epoch != stream.turn.epoch:
+        elif event.epoch != stream.turn.epoch or stream.closed:
             await self._revoke(drone, event.turn_id, ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
         elif event.seq <= stream.last_seq:
-            await self._rooms.tell_drone(drone, "turnAck", TurnAck(turn_id=event.turn_id, seq=stream.stored_seq))
+            await self._rooms.tell_drone(drone, "turnAck", TurnAck(turn_id=event.turn_id, seq=stream.turn.last_seq))
         elif event.seq > stream.last_seq + 1:
             if stream.asked_resend_after != stream.last_seq:
-                stream.asked_resend_after = stream.last_seq
-                missing = TurnResend(turn_id=event.turn_id, after_seq=stream.last_seq)
-                await self._rooms.tell_drone(drone, "turnResend", missing)
+                await self._ask_again(stream)
         else:
             self._take(stream, event, payload)
-            await self._rooms.relay(event.chat_session_id, name, payload)
+            if not isinstance(event, WorkOrderComplete):
+                await self._rooms.relay(event.chat_session_id, name, payload)
 
     def live(self, session: str) -> Live | None:
         """The session's running turn, when its events come through this process."""
         stream = next((s for s in self._streams.values() if s.turn.session == session), None)
         if stream is None:
             return None
-        return Live(stream.turn.id, stream.stored_seq, [stored for stored, _ in stream.unstored])
+        relayed = [stored for stored, event in stream.unstored if not isinstance(event, WorkOrderComplete)]
+        return Live(stream.turn.id, stream.turn.last_seq, relayed)
 
     async def forget(self, turn: str) -> None:
         """Stores what is still unstored and lets go of the turn: its epoch has changed, or its drone is gone."""
@@ -132,32 +136,28 @@ class Recorder:
         self, turn: ChatTurn, status: ChatTurnStatus, message: str, error: ErrorInfo | None = None
     ) -> ChatTurn | None:
         """Ends `turn` as it was read, when no drone can end it: it waits, its drone is away, or it cannot start.
-        None when it changed meanwhile (then nothing is done)."""
+        None when somebody else has taken it over or ended it meanwhile (then nothing is done)."""
         async with self._changing:
-            return await self._end(turn, status, message, error)
+            if (stream := self._streams.get(turn.id)) is not None:
+                stream.closed = True  # from here on no event of it is taken, so the last one is ours to number
+            await self.forget(turn.id)
+            # Here too, for a drone whose events come through another web process.
+            fenced = await self._store.turns.fence(turn)
+            if fenced is None:
+                return None
+            event = last_event(fenced, status, message, error)
+            payload = event.to_wire()
+            over = after_event(fenced, event, None)
+            if not await self._store.record(fenced, [_stored(event, payload)], over, []):
+                return None
+        return await self._say_ended(over, payload)
 
-    async def _end(
-        self, turn: ChatTurn, status: ChatTurnStatus, message: str, error: ErrorInfo | None
-    ) -> ChatTurn | None:
-        # First its epoch: from here on no drone's event is taken, so the last event is ours to number.
-        claimed = await self._store.turns.update(
-            {"_id": turn.id, "epoch": turn.epoch, "status": turn.status}, {}, inc={"epoch": 1}
-        )
-        if claimed is None:
-            return None
-        await self.forget(turn.id)
-        event = last_event(claimed, await self._store.events.last_seq(turn.id) + 1, status, message, error)
-        payload = event.to_wire()
-        stored = StoredEvent(event.seq, event.type, orjson.dumps(payload).decode())
-        try:
-            ended = await self._store.end_turn(after_event(claimed, event, None), claimed.status, stored)
-        except Conflict:  # another web process stored an event of the turn meanwhile
-            return None
-        if ended is not None:
-            self.streams_ended += 1
-            await self._rooms.relay(ended.session, event.type, payload)
-            await self._rooms.tell_user(ended.user, "turnStatus", TurnStatus(turn=ended))
-        return ended
+    async def _say_ended(self, over: ChatTurn, payload: dict[str, Any]) -> ChatTurn:
+        self.streams_ended += 1
+        await self._rooms.relay(over.session, payload["type"], payload)
+        await self._rooms.tell_user(over.user, "turnStatus", TurnStatus(turn=over))
+        self._on_turn_over(over)
+        return over
 
     async def stop(self) -> None:
         """Stores what is unstored, for as long as a stop may take."""
@@ -165,8 +165,7 @@ class Recorder:
 
     async def _settle(self, stream: _Stream) -> None:
         if (writer := stream.writer) is not None:
-            # Whatever is not stored in time the drone still has, and sends again. The writer must not outlive this:
-            # what it stored late would take the place of the next epoch's events.
+            # Whatever is not stored in time the drone still has, and sends again.
             await asyncio.wait([writer], timeout=_STOP_S)
             writer.cancel()
 
@@ -178,14 +177,14 @@ class Recorder:
     def _take(self, stream: _Stream, event: TurnEvent, payload: dict[str, Any]) -> None:
         self.events_total += 1
         stream.last_seq = event.seq
-        stored = StoredEvent(event.seq, event.type, orjson.dumps(payload).decode())
+        stored = _stored(event, payload)
         stream.unstored.append((stored, event))
         stream.unstored_bytes += len(stored.body)
         if stream.writer is None:
             stream.writer = self._background.start(self._write(stream), f"writer of turn {event.turn_id}")
 
     async def _open(self, drone: str, event: TurnEvent) -> _Stream | None:
-        """The stream of a turn this drone works on, brought up to what is stored; None when it is not (then said)."""
+        """The stream of a turn this drone works on, as far as it is stored; None when it is not (then said)."""
         await self.forget(event.turn_id)
         turn = await self._store.turns.find({"_id": event.turn_id, "drone": drone})
         if turn is None or turn.session != event.chat_session_id:
@@ -198,17 +197,9 @@ class Recorder:
             else:
                 await self._revoke(drone, turn.id, ErrorCode.TURN_OVER, "This turn is over.")
             return None
-        price = await self._price_of(turn)
-        projected = turn
-        async for stored in self._store.events.replay(turn.id, turn.last_seq):
-            # A process that died between storing events and updating the turn leaves this to us.
-            projected = after_event(projected, EVENT_TYPES[stored.type].model_validate_json(stored.body), price)
-        seq = await self._store.events.last_seq(turn.id)
-        stream = _Stream(turn=turn, price=price, last_seq=seq, stored_seq=seq)
+        stream = _Stream(turn=turn, price=await self._price_of(turn), last_seq=turn.last_seq)
         self._streams[turn.id] = stream
-        if projected is not turn:
-            await self._keep(stream, projected)
-        return None if stream.closed else stream
+        return stream
 
     async def _price_of(self, turn: ChatTurn) -> ModelPrice | None:
         provider = await self._store.providers.find({"_id": turn.provider})
@@ -216,71 +207,93 @@ class Recorder:
         return next((model.price for model in models if model.id == turn.llm), None)
 
     async def _write(self, stream: _Stream) -> None:
-        """Stores what is unstored until nothing is."""
+        """Stores what is unstored until nothing is, or the turn is not this stream's any more."""
+        failures = 0
         try:
-            await self._store_all(stream)
+            while stream.unstored:
+                try:
+                    await self._store_next(stream)
+                    failures = 0
+                except Unavailable as exc:
+                    delay_s = _RETRY_S[min(failures, len(_RETRY_S) - 1)]
+                    failures += 1
+                    log.warning("turn %s waits for the database: %s", stream.turn.id, exc.message)
+                    await asyncio.sleep(delay_s)
         except BaseException:
             self._let_go(stream)  # the next event opens it anew, from what is stored
             raise
         finally:
             stream.writer = None
 
-    async def _store_all(self, stream: _Stream) -> None:
-        failures = 0
-        while stream.unstored:
-            group = _group(stream.unstored)
-            projected = stream.turn
-            for _, event in group:
-                if isinstance(event, PROJECTED):
-                    projected = after_event(projected, event, stream.price)
-            try:
-                await self._store.events.append(stream.turn.id, [stored for stored, _ in group])
-                if projected is not stream.turn:
-                    await self._keep(stream, projected)
-            except Unavailable as exc:
-                delay_s = _RETRY_S[min(failures, len(_RETRY_S) - 1)]
-                failures += 1
-                log.warning("turn %s waits for the database: %s", stream.turn.id, exc.message)
-                await asyncio.sleep(delay_s)
-                continue
-            failures = 0
-            for stored, _ in group:
-                stream.unstored.popleft()
-                stream.unstored_bytes -= len(stored.body)
-            stream.stored_seq = group[-1][0].seq
-            is_over = stream.turn.status.is_over
-            if is_over or stream.closed:
-                stream.unstored.clear()
-                self._let_go(stream)
-            if stream.turn.drone is not None and not stream.closed:
-                await self._rooms.tell_drone(
-                    stream.turn.drone, "turnAck", TurnAck(turn_id=stream.turn.id, seq=stream.stored_seq)
-                )
-            if is_over:
-                self._on_turn_over(stream.turn)
-
-    async def _keep(self, stream: _Stream, projected: ChatTurn) -> None:
-        """Writes what the events add up to, unless the turn went on under another epoch."""
-        fields = {"thinking", "response", "stats", "last_seq"}
-        if projected.status.is_over:  # until then its reason is not the stream's to say
-            fields |= {"status", "status_reason", "error"}
-        changes = projected.model_dump(include=fields)
-        query = {"_id": projected.id, "epoch": stream.turn.epoch, "status": ChatTurnStatus.PROCESSING}
-        kept = await self._store.turns.update(query, changes)
-        if kept is None:
-            stream.closed = True
+    async def _store_next(self, stream: _Stream) -> None:
+        """Stores one group and acknowledges it. Raises Unavailable; it may be stored then."""
+        group = _group(stream.unstored)
+        turn = after = stream.turn
+        for _, event in group:
+            after = after_event(after, event, stream.price)
+        steered = [event.steer_id for _, event in group if isinstance(event, Steered)]
+        if not await self._store.record(turn, [stored for stored, _ in group], after, steered):
+            now = await self._store.turns.find({"_id": turn.id, "epoch": turn.epoch})
+            if now is None or now.last_seq != after.last_seq:
+                # Somebody else has the turn, or another process of ours its drone.
+                return await self._give_up(stream)
+            # It was stored the time before, whose answer was lost.
+        for stored, _ in group:
+            stream.unstored.popleft()
+            stream.unstored_bytes -= len(stored.body)
+        stream.turn = after
+        if after.status.is_over:
+            stream.unstored.clear()
             self._let_go(stream)
-            if stream.turn.drone is not None:
-                await self._revoke(
-                    stream.turn.drone, projected.id, ErrorCode.STALE_EPOCH, "This turn went on without this drone."
-                )
+        assert turn.drone is not None
+        await self._rooms.tell_drone(turn.drone, "turnAck", TurnAck(turn_id=turn.id, seq=after.last_seq))
+        now = await self._store.turns.find({"_id": turn.id}) if after.status.is_over or steered else None
+        if now is None:
             return
-        stream.turn = kept
-        if kept.status.is_over:
-            await self._rooms.tell_user(kept.user, "turnStatus", TurnStatus(turn=kept))
+        if now.status.is_over:
+            await self._rooms.relay(now.session, group[-1][0].type, group[-1][0].parsed())
+            self._on_turn_over(now)
+        await self._rooms.tell_user(now.user, "turnStatus", TurnStatus(turn=now))
+
+    async def _give_up(self, stream: _Stream) -> None:
+        """The turn is not this stream's any more."""
+        stream.closed = True
+        stream.unstored.clear()
+        self._let_go(stream)
+        if stream.turn.drone is not None and not await self._is_at_work(stream.turn):
+            message = "This turn went on without this drone."
+            await self._revoke(stream.turn.drone, stream.turn.id, ErrorCode.STALE_EPOCH, message)
+
+    async def _is_at_work(self, turn: ChatTurn) -> bool:
+        """Whether the drone still works on the turn under its epoch: its connection is another process's by now."""
+        at_work = {"_id": turn.id, "epoch": turn.epoch, "drone": turn.drone, "status": ChatTurnStatus.PROCESSING}
+        return await self._store.turns.find(at_work) is not None
+
+    async def _refuse(self, drone: str, payload: dict[str, Any], message: str) -> None:
+        """An event that is none came from the drone. When it is the one that is missing, and came so a second time, the
+        turn ends: nothing after it can be taken."""
+        stream = self._streams.get(str(payload.get("turnId")))
+        if stream is None or stream.turn.drone != drone or payload.get("seq") != stream.last_seq + 1:
+            return
+        if stream.asked_resend_after != stream.last_seq:
+            await self._ask_again(stream)
+            return
+        error = ErrorInfo(code=ErrorCode.INVALID_REQUEST, message=f"The drone is not understood; update it. {message}")
+        await self.end(stream.turn, ChatTurnStatus.ERROR, error.message, error)
+        await self._revoke(drone, stream.turn.id, error.code, error.message)
+
+    async def _ask_again(self, stream: _Stream) -> None:
+        stream.asked_resend_after = stream.last_seq
+        missing = TurnResend(turn_id=stream.turn.id, after_seq=stream.last_seq)
+        assert stream.turn.drone is not None
+        await self._rooms.tell_drone(stream.turn.drone, "turnResend", missing)
 
     async def _revoke(self, drone: str, turn: str, code: ErrorCode, message: str) -> None:
         await self._rooms.tell_drone(drone, "turnRevoked", TurnRevoked(turn_id=turn, code=code, message=message))
+
+
+def _stored(event: TurnEvent, payload: dict[str, Any]) -> StoredEvent:
+    return StoredEvent(event.seq, event.epoch, event.type, orjson.dumps(payload).decode())
 
 
 def _group(unstored: deque[tuple[StoredEvent, TurnEvent]]) -> list[tuple[StoredEvent, TurnEvent]]:

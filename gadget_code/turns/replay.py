@@ -44,9 +44,7 @@ class Replay:
             await self._server.hang_up(sid)
 
     async def _watch(self, sid: str, session: str, position: Cursor) -> None:
-        while await self._is_ahead(session, position):  # noqa: ASYNC110  (it may be another process that stores it)
-            # It saw what a service that was killed had not stored yet: the drone sends that again, and not to it.
-            await asyncio.sleep(_AHEAD_S)
+        position = await self._agreed(session, position)
         while True:
             ended = self._recorder.streams_ended
             reached = await self._send_stored(sid, session, position)
@@ -73,17 +71,30 @@ class Replay:
             # What another process relayed between our look and the room; a watcher drops what it has.
             await self._send_stored(sid, session, position)
 
-    async def _is_ahead(self, session: str, position: Cursor) -> bool:
-        """Whether a turn that is not over has not got to `position`."""
-        if position.seq == 0 or position.seq <= await self._store.events.last_seq(position.turn_id):
-            return False
-        return bool(await self._store.turns.unfinished({"_id": position.turn_id, "session": session}))
+    async def _agreed(self, session: str, position: Cursor) -> Cursor:
+        """`position`, or the last event before it that the watcher has as it is stored.
+
+        A watcher may be ahead of the store: it saw what a service that was killed had not stored yet. The drone sends
+        that again, and not to this watcher. But when the drone's journal was lost as well, its next epoch says
+        something else from there on.
+        """
+        while True:
+            turn = await self._store.turns.find({"_id": position.turn_id, "session": session})
+            if turn is None or position.seq == 0:
+                return position
+            if position.epoch is not None and turn.epoch > position.epoch:
+                seq = min(position.seq, turn.last_seq)
+                seq = await self._store.events.last_up_to_epoch(turn.id, position.epoch, seq)
+                return position.replace(seq=seq)
+            if turn.status.is_over or position.seq <= turn.last_seq:
+                return position
+            await asyncio.sleep(_AHEAD_S)
 
     async def _send_stored(self, sid: str, session: str, position: Cursor) -> Cursor | None:
         """Sends what is stored after `position`; where that led to, or None when the watcher is gone."""
-        for turn in await self._store.turns.from_turn(session, position.turn_id):
+        for turn, last_seq in await self._store.turns.from_turn(session, position.turn_id):
             seq = position.seq if turn == position.turn_id else 0
-            async for event in self._store.events.replay(turn, seq):
+            async for event in self._store.events.replay(turn, seq, up_to=last_seq):
                 if not await self._server.drained(sid):
                     return None
                 self._server.put(sid, event.type, event.parsed())

@@ -1,17 +1,27 @@
-"""What a user does to turns: submit, cancel, steer. The same for the socket and for REST."""
+"""What a user does to turns: submit, cancel, steer, continue elsewhere. The same for the socket and for REST."""
 
+import asyncio
+import logging
+from contextlib import suppress
 from dataclasses import dataclass
 
-from gadget_api.commands import CancelTurn, SteerTurn, TurnStatus
+from gadget_api.commands import CancelTurn, TurnStatus
 from gadget_api.drones import DroneStatus
-from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput, NotFound, TooLarge
+from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput, NotFound, TooLarge, TooMany
 from gadget_api.ids import new_id
 from gadget_api.model import utc_now
-from gadget_api.turns import MAX_PROMPT_BYTES, ChatTurn, ChatTurnStatus, Prompts
+from gadget_api.turns import MAX_PROMPT_BYTES, MAX_STEER_BYTES, MAX_STEERS, ChatTurn, ChatTurnStatus, Prompts, Steer
+from gadget_code.background import Background
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.store.database import Store
 from gadget_code.turns.dispatch import Dispatcher
+from gadget_code.turns.leases import Leases
 from gadget_code.turns.recorder import Recorder
+
+log = logging.getLogger(__name__)
+
+CANCEL_S = 5.0
+"""How long a drone has to end a turn that was cancelled; then the service ends it (promise P14)."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +30,8 @@ class TurnVerbs:
     rooms: Rooms
     recorder: Recorder
     dispatcher: Dispatcher
+    leases: Leases
+    background: Background
 
     async def submit(self, user: str, session_id: str, content: str, prompt_id: str) -> ChatTurn:
         """Stores a prompt as a queued turn: when this returns, a majority has it. The same id is the same turn."""
@@ -46,28 +58,27 @@ class TurnVerbs:
         return turn
 
     async def cancel(self, user: str, turn_id: str) -> None:
-        """Ends the turn, through its drone when that answers. Raises Conflict when it is over."""
+        """Ends the turn, through its drone when that answers; a queued one is withdrawn. Raises Conflict when over."""
         for _ in range(3):  # a turn may start or end between our reading and our writing
             turn = await self.store.turns.owned(user, turn_id)
             if turn.status.is_over:
                 raise Conflict(ErrorCode.TURN_OVER, "This turn is over already.")
             if turn.status is ChatTurnStatus.PROCESSING and await self._cancel_at_drone(turn):
                 return
-            ended = await self.recorder.end(turn, ChatTurnStatus.CANCELLED, "Cancelled by the user.")
-            if ended is not None:
-                self.dispatcher.kick(user)
+            if await self.end_cancelled(turn):
                 return
         raise Conflict(ErrorCode.TURN_NOT_RUNNING, "The turn is changing hands; try again.", retryable=True)
+
+    async def end_cancelled(self, turn: ChatTurn) -> bool:
+        """Ends a turn that the user cancelled, whatever its drone says; False when it has gone on meanwhile."""
+        return await self.recorder.end(turn, ChatTurnStatus.CANCELLED, "Cancelled by the user.") is not None
 
     async def _cancel_at_drone(self, turn: ChatTurn) -> bool:
         drone = await self.store.drones.find({"_id": turn.drone})
         if drone is None or drone.status is DroneStatus.OFFLINE:
             return False
         # First here, so that the drone's death before it ends the turn does not undo it.
-        waiting = await self.store.turns.update(
-            {"_id": turn.id, "status": ChatTurnStatus.PROCESSING, "epoch": turn.epoch},
-            {"cancelRequested": True, "statusReason": "Cancelling."},
-        )
+        waiting = await self.store.turns.request_cancel(turn)
         if waiting is None:
             return False
         await self.rooms.tell_user(turn.user, "turnStatus", TurnStatus(turn=waiting))
@@ -75,16 +86,52 @@ class TurnVerbs:
             await self.rooms.call_drone(drone.id, "cancelTurn", CancelTurn(turn_id=turn.id))
         except GadgetError:
             return False  # away, or it does not know the turn: then the end is ours to write
+        self.background.start(self._see_it_end(waiting), f"cancel of turn {turn.id}")
         return True
 
+    async def _see_it_end(self, turn: ChatTurn) -> None:
+        """A drone that has said yes has a few seconds; if this process dies meanwhile, the sweep sees to it."""
+        await asyncio.sleep(CANCEL_S)
+        try:
+            now = await self.store.turns.owned(turn.user, turn.id)
+            if not now.status.is_over and now.cancel_requested and await self.end_cancelled(now):
+                log.warning("turn %s was cancelled, and its drone did not end it", turn.id)
+        except GadgetError as exc:
+            log.info("the cancel of turn %s is seen to later: %s", turn.id, exc.message)
+
     async def steer(self, user: str, turn_id: str, content: str, steer_id: str) -> None:
-        """Puts a message before the model at the turn's next step. Raises Conflict when it does not run."""
-        check_prompt(content)
+        """Accepts a message for the turn's next step: when this returns, a majority has it. The same id is the same
+        message. Raises Conflict when the turn is over, TooMany."""
+        check_prompt(content, MAX_STEER_BYTES)
         turn = await self.store.turns.owned(user, turn_id)
-        if turn.status is not ChatTurnStatus.PROCESSING or turn.drone is None:
-            raise Conflict(ErrorCode.TURN_NOT_RUNNING, "This turn does not run; send a new prompt instead.")
-        message = SteerTurn(turn_id=turn.id, content=content, steer_id=steer_id)
-        await self.rooms.call_drone(turn.drone, "steerTurn", message)
+        steer = Steer(steer_id=steer_id, content=content)
+        taken = await self.store.turns.add_steer(turn, steer)
+        if taken is None:
+            if await self.store.turns.knows_steer(turn, steer_id):
+                return
+            if (await self.store.turns.owned(user, turn_id)).status.is_over:
+                raise Conflict(ErrorCode.TURN_NOT_RUNNING, "This turn is over; send a new prompt instead.")
+            raise TooMany(f"{MAX_STEERS} messages wait for this turn's next step already; wait for it.")
+        await self.rooms.tell_user(user, "turnStatus", TurnStatus(turn=taken))
+        self.background.start(self.leases.deliver(taken, steer), f"message to turn {turn.id}")
+
+    def after(self, turn: ChatTurn) -> None:
+        """What follows the end of a turn: the next one."""
+        if turn.steers and turn.status is ChatTurnStatus.FINISHED:
+            self.background.start(self.submit_steers(turn), f"messages left by turn {turn.id}")
+        self.dispatcher.kick(turn.user)
+
+    async def submit_steers(self, turn: ChatTurn) -> None:
+        """Messages that were accepted as the turn's last answer was on its way become the next prompts."""
+        for steer in turn.steers:
+            with suppress(NotFound):  # its session is gone
+                await self.submit(turn.user, turn.session, steer.content, steer.steer_id)
+            await self.store.turns.drop_steer(turn, steer.steer_id)
+
+    async def move(self, user: str, turn_id: str, drone_id: str | None) -> None:
+        """Goes on with a turn whose drone is lost, at another one. Raises Conflict, NotFound."""
+        await self.leases.move(user, turn_id, drone_id)
+        self.dispatcher.kick(user)
 
     async def of_drone(self, drone: str, turn_id: str) -> ChatTurn:
         """The turn, when it was given to this drone. Raises NotFound."""
@@ -94,12 +141,10 @@ class TurnVerbs:
         return turn
 
 
-def check_prompt(content: str) -> None:
+def check_prompt(content: str, most_bytes: int = MAX_PROMPT_BYTES) -> None:
     """Raises TooLarge or InvalidInput."""
     size = len(content.encode(errors="replace"))
-    if size > MAX_PROMPT_BYTES:
-        raise TooLarge(
-            f"The prompt has {size:,} bytes and may have {MAX_PROMPT_BYTES:,}; put long material into the project."
-        )
+    if size > most_bytes:
+        raise TooLarge(f"This has {size:,} bytes and may have {most_bytes:,}; put long material into the project.")
     if not content.strip():
         raise InvalidInput("The prompt is empty; say what shall be done.")

@@ -97,7 +97,7 @@ _EVENTS: dict[type[TurnEvent], st.SearchStrategy[TurnEvent]] = {
         WorkOrderComplete,
         success=st.booleans(),
         message=texts,
-        status=st.sampled_from(ChatTurnStatus),
+        status=st.sampled_from([status for status in ChatTurnStatus if status.is_over]),
         stats=stats,
         error=st.none() | error_infos,
     ),

@@ -26,6 +26,7 @@ IDE_TO_WEB = {
     "cancelTurn",
     "steerTurn",
 }
+OURS_FROM_IDE = {"continueTurn"}
 WEB_TO_DRONE = {
     "requestSessionLock",
     "releaseSessionLock",
@@ -48,7 +49,7 @@ EMITTED = TURN_EVENTS | WEB_TO_IDE | OURS_TO_DRONE | {"turnAck", "crashRecoveryR
 @pytest.mark.parametrize(
     ("sender", "receiver", "names"),
     [
-        (Peer.IDE, Peer.WEB, IDE_TO_WEB),
+        (Peer.IDE, Peer.WEB, IDE_TO_WEB | OURS_FROM_IDE),
         (Peer.WEB, Peer.IDE, WEB_TO_IDE),
         (Peer.WEB, Peer.DRONE, WEB_TO_DRONE | OURS_TO_DRONE),
         (Peer.DRONE, Peer.WEB, DRONE_TO_WEB),
@@ -86,7 +87,7 @@ def test_a_reply_says_ok() -> None:
 
 def test_every_event_says_what_it_is_for_and_carries_a_model() -> None:
     for event in SOCKET_EVENTS:
-        assert event.summary.endswith((".", "?", "..."))
+        assert event.summary.endswith((".", "?", "...")), event.summary
         assert issubclass(event.payload, WireModel)
 
 

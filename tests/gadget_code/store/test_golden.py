@@ -44,8 +44,8 @@ async def test_an_event_a_blob_and_a_token_keep_loading(store: Store) -> None:
     for name in ("events", "blobs", "tokens"):
         await store.database[name].insert_one(golden(name))
     event = golden("events")
-    [stored] = await store.events.after(event["turn"], 0, limit=10)
-    assert (stored.seq, stored.type, stored.body) == (7, "toolCall", event["body"])
+    [stored] = await store.events.after(event["turn"], 0, up_to=event["seq"], limit=10)
+    assert (stored.seq, stored.epoch, stored.type, stored.body) == (7, 2, "toolCall", event["body"])
     assert turn_event.validate_json(stored.body).seq == 7
     assert [part async for part in store.blobs.read(event["turn"], "b1")] == [b"hello"]
     identity = await store.tokens.identify("test")

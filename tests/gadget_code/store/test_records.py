@@ -11,10 +11,9 @@ from gadget_api.ids import new_id
 from gadget_api.model import utc_now
 from gadget_api.projects import Project, ProjectChanges
 from gadget_api.sessions import ChatSession, SessionChanges
-from gadget_api.turns import ChatTurn, ChatTurnStatus, Prompts
+from gadget_api.turns import ChatTurn, Prompts
 from gadget_api.workspace import WorkspaceMode
 from gadget_code.store.database import INDEXES, Store, open_store
-from gadget_code.store.events import StoredEvent
 
 
 def project(user: str, slug: str) -> Project:
@@ -135,10 +134,10 @@ async def test_a_drone_whose_presence_ran_out_reads_as_offline_and_is_not_claime
     await store.drones.connected(made.id, "socket")
     await store.drones.report(made.id, {"status": DroneStatus.AVAILABLE})
     assert (await store.drones.owned("u", made.id)).status is DroneStatus.AVAILABLE
-    await store.drones.collection.update_one({"_id": made.id}, {"$set": {"store.onlineUntil": utc_now()}})
+    await store.drones.collection.update_one({"_id": made.id}, {"$set": {"store.leaseUntil": utc_now()}})
     assert (await store.drones.owned("u", made.id)).status is DroneStatus.OFFLINE
     assert await store.drones.claim(made.id, "t") is None
-    await store.drones.still_here([made.id])
+    await store.drones.renew(["socket"])
     assert (await store.drones.owned("u", made.id)).status is DroneStatus.AVAILABLE
 
 
@@ -163,19 +162,3 @@ async def test_two_that_open_a_new_database_at_once_both_work(settings_for: Any)
     async with open_store(settings) as opened:
         assert len(await opened.users.all({})) == 2
         await opened.database.client.drop_database(opened.database.name)
-
-
-async def test_the_end_of_a_turn_and_its_last_event_are_one(store: Store) -> None:
-    made, _ = await store.turns.submit(turn(epoch=3))
-    ended = made.replace(status=ChatTurnStatus.CANCELLED, last_seq=1)
-    last = StoredEvent(1, "workOrderComplete", "{}")
-    assert await store.end_turn(ended.replace(epoch=2), ChatTurnStatus.QUEUED, last) is None
-    assert await store.events.last_seq(made.id) == 0
-    await store.events.append(made.id, [last])
-    with pytest.raises(Conflict):  # somebody took the number: nothing is written
-        await store.end_turn(ended, ChatTurnStatus.QUEUED, last)
-    assert (await store.turns.owned("u", made.id)).status is ChatTurnStatus.QUEUED
-    done = await store.end_turn(ended.replace(last_seq=2), ChatTurnStatus.QUEUED, StoredEvent(2, last.type, "{}"))
-    assert done is not None
-    assert (done.status, done.last_seq) == (ChatTurnStatus.CANCELLED, 2)
-    assert await store.events.last_seq(made.id) == 2

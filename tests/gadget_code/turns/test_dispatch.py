@@ -7,8 +7,9 @@ import pytest
 from gadget_api.drones import DroneRegistration, DroneStatus
 from gadget_api.model import utc_now
 from gadget_api.sessions import ChatSession, SessionLock
+from gadget_api.turns import Waiting
 from gadget_api.workspace import WorkspaceMode
-from gadget_code.turns.dispatch import candidate_drones
+from gadget_code.turns.dispatch import Wait, candidate_drones
 
 
 def drone(id: str, **fields: Any) -> DroneRegistration:
@@ -34,7 +35,7 @@ def session(**fields: Any) -> ChatSession:
     return ChatSession(**{**base, "selected_model": "m", **fields})
 
 
-def ids(found: tuple[list[DroneRegistration], str | None]) -> list[str]:
+def ids(found: tuple[list[DroneRegistration], Wait | None]) -> list[str]:
     assert found[1] is None
     return [d.id for d in found[0]]
 
@@ -58,23 +59,30 @@ def test_a_drone_that_is_kept_for_another_session_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "drones", "locks", "reason"),
+    ("fields", "drones", "locks", "waiting", "reason"),
     [
-        ({}, [], {}, "start one with"),
-        ({"drone": "x"}, [drone("a")], {}, "is gone"),
-        ({}, [drone("a", status=DroneStatus.OFFLINE)], {}, "drone a is offline"),
-        ({"drone": "a"}, [drone("a", status=DroneStatus.OFFLINE), drone("b")], {}, "drone a is offline"),
-        ({}, [drone("a")], {"a": "other"}, "another session"),
-        ({}, [drone("a", workspace_mode=WorkspaceMode.USER)], {}, "editing by hand"),
-        ({}, [drone("a", status=DroneStatus.BUSY)], {}, "another turn"),
-        ({}, [drone("a", status=DroneStatus.STARTING)], {}, "another turn"),
+        ({}, [], {}, Waiting.DRONE, "start one with"),
+        ({"drone": "x"}, [drone("a")], {}, Waiting.DRONE, "is gone"),
+        ({}, [drone("a", status=DroneStatus.OFFLINE)], {}, Waiting.DRONE_OFFLINE, "drone a is offline"),
+        (
+            {"drone": "a"},
+            [drone("a", status=DroneStatus.OFFLINE), drone("b")],
+            {},
+            Waiting.DRONE_OFFLINE,
+            "drone a is offline",
+        ),
+        ({}, [drone("a")], {"a": "other"}, Waiting.DRONE_RESERVED, "another session"),
+        ({}, [drone("a", workspace_mode=WorkspaceMode.USER)], {}, Waiting.WORKSPACE, "editing by hand"),
+        ({}, [drone("a", status=DroneStatus.BUSY)], {}, Waiting.DRONE_BUSY, "another turn"),
+        ({}, [drone("a", status=DroneStatus.STARTING)], {}, Waiting.DRONE_BUSY, "another turn"),
     ],
 )
 def test_a_person_is_told_why_a_turn_waits(
-    fields: dict[str, Any], drones: list[DroneRegistration], locks: dict[str, str], reason: str
+    fields: dict[str, Any], drones: list[DroneRegistration], locks: dict[str, str], waiting: Waiting, reason: str
 ) -> None:
     found, why = candidate_drones(session(**fields), drones, locks)
     assert found == []
     assert why is not None
-    assert reason in why
-    assert why.endswith(".")
+    assert why.waiting is waiting
+    assert reason in why.reason
+    assert why.reason.endswith(".")

@@ -293,6 +293,20 @@ async def test_turns_of_a_session_go_to_the_drone_one_after_the_other(user: User
     assert [order["afterTurn"] for order in orders] == [None, turns[0]["_id"], turns[1]["_id"]]
 
 
+async def test_a_stream_that_cannot_go_on_ends_its_turn(user: User, drone: PlayedDrone, turn: dict[str, Any]) -> None:
+    played = Played(turn)
+    await drone.send(played.response())
+    await drone.acked(turn["_id"], 1)
+    bad = played.response(unheard="of")
+    await drone.call("response", bad)
+    assert (await drone.until("turnResend"))["afterSeq"] == 1
+    await drone.call("response", bad)
+    assert (await drone.until("turnRevoked"))["code"] == "invalidRequest"
+    over = await user.until_over(turn["_id"])
+    assert (over["status"], over["error"]["code"], over["lastSeq"]) == ("error", "invalidRequest", 2)
+    assert [event["type"] for event in await user.events(turn["_id"])] == ["response", "workOrderComplete"]
+
+
 async def test_a_drone_that_refuses_gets_the_turn_again_when_it_is_free(user: User, drone: PlayedDrone) -> None:
     drone.answers["processWorkOrder"] = {
         "ok": False,

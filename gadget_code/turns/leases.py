@@ -1,0 +1,198 @@
+"""Leases: which drone holds a turn, and what becomes of the turn when that drone is lost, comes back, comes back
+without it, or is given up.
+
+A drone's document is its lease: it names the turn, and runs out unless the process that holds the drone's socket renews
+it. The turn's epoch is the fence: whoever takes a turn over raises it, and events of an older one are refused.
+"""
+
+import logging
+
+from gadget_api.commands import (
+    CrashRecoveryResponse,
+    DroneStatusChanged,
+    PutSteer,
+    RecoveryAction,
+    RequestCrashRecovery,
+    SessionLockChanged,
+    SessionUpdated,
+    TurnStatus,
+)
+from gadget_api.drones import DroneRegistration, DroneStatus
+from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput
+from gadget_api.turn_states import MOVE, RECOVER, REQUEUE
+from gadget_api.turns import ChatTurn, ChatTurnStatus, Steer, SteerOrigin, Waiting
+from gadget_code.sockets.rooms import Rooms
+from gadget_code.store.database import Store
+from gadget_code.turns.orders import work_order
+from gadget_code.turns.recorder import Recorder
+
+log = logging.getLogger(__name__)
+
+_MOVED = (
+    "[From Gadget Code, not from the user: the machine that worked on this was lost. You go on in another workspace. "
+    "Files that were changed there and not pushed are not here; look at what is here before you go on.]"
+)
+
+
+class Leases:
+    def __init__(self, store: Store, rooms: Rooms, recorder: Recorder) -> None:
+        self._store = store
+        self._rooms = rooms
+        self._recorder = recorder
+
+    async def lost(self, drone: DroneRegistration) -> None:
+        """The drone is not connected any more: its turn says why it waits."""
+        await self._recorder.forget_drone(drone.id)
+        for turn in await self._of(drone.id):
+            await self._wait_for_drone(turn, drone)
+
+    async def held(self, drone: str) -> None:
+        """The drone says that it works: its turn waits for nothing, and gets what was said to it meanwhile."""
+        for turn in await self._of(drone):
+            await self._waits_no_more(turn)
+            for steer in turn.steers:
+                await self.deliver(turn, steer)
+
+    async def dropped(self, drone: str) -> None:
+        """The drone says that it works on nothing: a turn that says otherwise was lost with its workspace's files."""
+        for turn in await self._of(drone):
+            if turn.cancel_requested:
+                await self._end_cancelled(turn)
+                continue
+            await self._recorder.forget(turn.id)
+            changes = {
+                "drone": None,
+                "waiting": Waiting.DRONE,
+                "statusReason": "The drone lost it; trying again.",
+            }
+            queued = await self._store.turns.move(turn, REQUEUE, ChatTurnStatus.QUEUED, changes)
+            if queued is not None:
+                await self._rooms.tell_user(queued.user, "turnStatus", TurnStatus(turn=queued))
+
+    async def recover(self, drone_id: str, ask: RequestCrashRecovery) -> CrashRecoveryResponse:
+        """What the drone is to do with a turn that a crash left in its workspace."""
+        await self._recorder.forget(ask.turn_id)
+        turn = await self._store.turns.find(
+            {"_id": ask.turn_id, "drone": drone_id, "status": ChatTurnStatus.PROCESSING}
+        )
+        if turn is not None and turn.cancel_requested:
+            await self._end_cancelled(turn)
+            turn = None
+        if turn is not None:
+            changes = {"waiting": None, "statusReason": None}
+            turn = await self._store.turns.move(turn, RECOVER, ChatTurnStatus.PROCESSING, changes)
+        if turn is None:
+            return CrashRecoveryResponse(turn_id=ask.turn_id, action=RecoveryAction.DISCARD)
+        order = await work_order(self._store, turn)
+        drone = await self._store.drones.report(drone_id, {"turn": turn.id, "status": DroneStatus.BUSY})
+        if drone is not None:
+            await self._rooms.tell_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
+        await self._rooms.tell_user(turn.user, "turnStatus", TurnStatus(turn=turn))
+        return CrashRecoveryResponse(
+            turn_id=turn.id,
+            # A journal that is behind what is stored cannot be gone on with: build from the stored steps.
+            action=RecoveryAction.RESUME if ask.last_seq >= turn.last_seq else RecoveryAction.RETRY,
+            epoch=turn.epoch,
+            acked_seq=turn.last_seq,
+            work_order=order,
+        )
+
+    async def move(self, user: str, turn_id: str, drone_id: str | None) -> ChatTurn:
+        """Takes the turn from its lost drone, so that another goes on from its last step. Raises Conflict, NotFound."""
+        turn = await self._store.turns.owned(user, turn_id)
+        target = await self._store.drones.owned(user, drone_id) if drone_id is not None else None
+        if turn.status.is_over:
+            raise Conflict(ErrorCode.TURN_OVER, "This turn is over already.")
+        if turn.status is ChatTurnStatus.QUEUED:
+            raise Conflict(ErrorCode.TURN_NOT_RUNNING, "This turn waits for a drone; choose one for its session.")
+        lost = await self._store.drones.find({"_id": turn.drone})
+        if lost is not None and lost.status is not DroneStatus.OFFLINE:
+            raise Conflict(
+                ErrorCode.DRONE_BUSY, f"{lost.name} is connected and works on this turn; cancel it, or wait."
+            )
+        if target is not None and target.id == turn.drone:
+            raise InvalidInput(f"{target.name} is the drone that was lost; choose another.")
+        await self._recorder.forget(turn.id)
+        changes = {
+            "drone": None,
+            "workspaceId": None,
+            "waiting": Waiting.DRONE,
+            "statusReason": "Moving to another drone.",
+        }
+        moved = await self._store.turns.move(turn, MOVE, ChatTurnStatus.QUEUED, changes)
+        if moved is None:
+            raise Conflict(ErrorCode.TURN_NOT_RUNNING, "The turn is changing hands; look at it again.", retryable=True)
+        if moved.last_seq:
+            note = Steer(steer_id=f"moved-{moved.epoch}", content=_MOVED, origin=SteerOrigin.SERVICE)
+            # One more than the user's may be: this has to be said.
+            moved = await self._store.turns.add_steer(moved, note, most=len(moved.steers) + 1) or moved
+        await self._rooms.tell_user(user, "turnStatus", TurnStatus(turn=moved))
+        await self._choose_drone(moved, turn.drone, target)
+        return moved
+
+    async def deliver(self, turn: ChatTurn, steer: Steer) -> None:
+        """Brings a message to the turn's drone; where that fails, the drone gets it with its next connection."""
+        if turn.drone is None:
+            return
+        message = PutSteer(turn_id=turn.id, **dict(steer))
+        try:
+            await self._rooms.call_drone(turn.drone, "steerTurn", message)
+        except GadgetError as exc:
+            log.info("a message to turn %s waits: %s", turn.id, exc.message)
+
+    async def check(self) -> None:
+        """Looks at every turn that is at work: whether its drone is there, and whether it says so."""
+        turns = await self._store.turns.unfinished({"status": ChatTurnStatus.PROCESSING})
+        drones = await self._store.drones.by_id({turn.drone for turn in turns if turn.drone is not None})
+        for turn in turns:
+            drone = drones.get(turn.drone or "")
+            if drone is None or drone.status is DroneStatus.OFFLINE:
+                await self._wait_for_drone(turn, drone)
+            elif drone.status is DroneStatus.BUSY and drone.turn == turn.id:
+                await self._waits_no_more(turn)
+
+    async def _of(self, drone: str) -> list[ChatTurn]:
+        return await self._store.turns.unfinished({"drone": drone, "status": ChatTurnStatus.PROCESSING})
+
+    async def _wait_for_drone(self, turn: ChatTurn, drone: DroneRegistration | None) -> None:
+        ways_out = "cancel it, or continue on another drone"
+        reason = (
+            f"The connection to {drone.name} is lost; the turn goes on when it is back. Wait, {ways_out}."
+            if drone is not None
+            else f"Its drone was removed; {ways_out}."
+        )
+        if (turn.waiting, turn.status_reason) == (Waiting.DRONE_LOST, reason):
+            return
+        waiting = await self._store.turns.wait_for(turn, Waiting.DRONE_LOST, reason)
+        if waiting is not None:
+            await self._rooms.tell_user(waiting.user, "turnStatus", TurnStatus(turn=waiting))
+
+    async def _waits_no_more(self, turn: ChatTurn) -> None:
+        if turn.waiting is not Waiting.DRONE_LOST:
+            return
+        goes_on = await self._store.turns.wait_for(turn, None, None)
+        if goes_on is not None:
+            await self._rooms.tell_user(goes_on.user, "turnStatus", TurnStatus(turn=goes_on))
+
+    async def _end_cancelled(self, turn: ChatTurn) -> None:
+        """The user had cancelled it when its drone died: it does not go on."""
+        await self._recorder.end(turn, ChatTurnStatus.CANCELLED, "Cancelled by the user.")
+
+    async def _choose_drone(self, turn: ChatTurn, lost: str | None, target: DroneRegistration | None) -> None:
+        """The session lets go of the drone that was lost, and takes the one that was chosen."""
+        session = await self._store.sessions.owned(turn.user, turn.session)
+        changes: dict[str, object] = {}
+        if target is not None:
+            changes["drone"] = target.id
+        elif session.drone == lost:
+            changes["drone"] = None
+        if session.lock is not None and session.lock.drone_id == lost:
+            changes["lock"] = None
+        if not changes:
+            return
+        changed = await self._store.sessions.update({"_id": session.id}, changes)
+        if changed is not None:
+            await self._rooms.tell_user(changed.user, "sessionUpdated", SessionUpdated(session=changed))
+            if "lock" in changes:
+                unlocked = SessionLockChanged(chat_session_id=changed.id, lock=None)
+                await self._rooms.tell_user(changed.user, "sessionLock", unlocked)

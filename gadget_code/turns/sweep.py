@@ -1,0 +1,48 @@
+"""The sweep: from time to time it looks for whatever was left half done by a process that died, or that nothing else
+set going. Everything it does is safe to do twice, so every web process may sweep."""
+
+import asyncio
+import logging
+import time
+from datetime import timedelta
+
+from gadget_api.errors import GadgetError
+from gadget_code.store.database import Store
+from gadget_code.turns.dispatch import Dispatcher
+from gadget_code.turns.leases import Leases
+from gadget_code.turns.verbs import CANCEL_S, TurnVerbs
+
+log = logging.getLogger(__name__)
+
+_SWEEP_S = 5.0
+_RENEWAL_S = 10.0
+"""After the database was away, every web process has renewed its drones' leases in this time."""
+
+
+class Sweep:
+    def __init__(self, store: Store, dispatcher: Dispatcher, leases: Leases, verbs: TurnVerbs) -> None:
+        self._store = store
+        self._dispatcher = dispatcher
+        self._leases = leases
+        self._verbs = verbs
+
+    async def run(self) -> None:
+        """For as long as the service lives."""
+        trusted_from = 0.0
+        while True:
+            begun = time.monotonic()
+            try:
+                if begun >= trusted_from:
+                    await self._leases.check()
+                for turn in await self._store.turns.cancel_overdue(timedelta(seconds=CANCEL_S)):
+                    await self._verbs.end_cancelled(turn)
+                for turn in await self._store.turns.finished_with_steers():
+                    await self._verbs.submit_steers(turn)
+                for user in await self._store.turns.users_with_queued():
+                    self._dispatcher.kick(user)
+            except GadgetError as exc:
+                log.warning("turns are not looked after now: %s", exc.message)
+                trusted_from = time.monotonic() + _RENEWAL_S
+            if time.monotonic() - begun > _SWEEP_S:  # leases may have run out meanwhile
+                trusted_from = time.monotonic() + _RENEWAL_S
+            await asyncio.sleep(_SWEEP_S)
