@@ -48,6 +48,10 @@ class HeldReply(Reply):
             calls += isinstance(part, Call)
 
 
+class Faulty(Reply):
+    """A reply that is rightly asked for again, though all of it was sent."""
+
+
 Step = Callable[[int], Reply]
 """The reply of a step, by the attempt: 1 at first, more when a call was cut and is made again."""
 
@@ -60,7 +64,7 @@ class Asked:
     step: int
     attempt: int
     is_answered: bool = False
-    """Whether all of the reply was sent."""
+    """Whether all of the reply was sent, and it was one."""
 
 
 class _Told(Reply):
@@ -73,7 +77,7 @@ class _Told(Reply):
 
     def deltas(self) -> Iterator[Delta]:
         yield from self._reply.deltas()
-        self._asked.is_answered = True
+        self._asked.is_answered = not isinstance(self._reply, Faulty)
 
 
 @dataclass

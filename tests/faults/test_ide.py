@@ -5,11 +5,13 @@ import asyncio
 import pytest
 
 from gadget_ai.testing.script import Reply, Text
+from gadget_api.ids import new_id
 from tests.faults.moments import Moment, Story, check_undisturbed, through
 from tests.faults.oracles import check_all
 from tests.faults.proxy import BLACK_HOLE, Way, Weather
 from tests.faults.selection import WHILE_IT_RUNS, full, moments
 from tests.faults.stage import Stage
+from tests.faults.story import always, logged_call
 from tests.faults.watcher import Watcher
 
 
@@ -59,9 +61,13 @@ async def test_a_reload_and_a_second_tab_see_the_same(stage: Stage, moment: Mome
     "weather", [Weather(held=Way.DOWN), pytest.param(BLACK_HOLE, marks=full)], ids=["slow", "gone"]
 )
 async def test_an_ide_that_reads_nothing_holds_up_nobody(stage: Stage, weather: Weather) -> None:
-    """8 MB of answer pass an IDE that does not read; the turn does not wait for it, and it gets all later."""
-    text = "All work and no play. " * 400
-    turn = await stage.prompt("Talk.", [lambda _: Reply(*[Text(text) for _ in range(1000)])])
+    """10 MB pass an IDE that does not read; the turn does not wait for it, and it gets all later."""
+    text = "All work and no play. " * 20_000
+
+    def talk(attempt: int) -> Reply:
+        return Reply(Text(text, 400), logged_call(new_id()))
+
+    turn = await stage.prompt("Talk.", [*[talk] * 10, always(lambda: Reply(Text("Enough.")))])
     await stage.watcher.until_event(turn, "response")
     stage.ide_link.weather = weather
     assert (await stage.until_over(turn))["status"] == "finished"

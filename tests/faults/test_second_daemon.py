@@ -35,7 +35,7 @@ async def test_a_second_daemon_in_the_same_folder_is_refused(stage: Stage, momen
 @pytest.mark.timeout(240)
 @moments(quick=(Moment.DURING_TOOL,), of=WHILE_IT_RUNS)
 async def test_a_second_daemon_in_a_copy_of_the_folder_does_not_disturb_the_first(stage: Stage, moment: Moment) -> None:
-    """It has the same workspace id. Whether it is refused or becomes a workspace of its own: the turn is the first's."""
+    """It has the same workspace id. Whether it is refused or becomes one of its own, the turn is the first's."""
     second: list[Drone] = []
 
     async def strike() -> None:
