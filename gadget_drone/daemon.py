@@ -5,6 +5,7 @@ import logging
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from gadget_api import commands as c
 from gadget_api.drones import DroneStatus, NewRegistration
@@ -298,10 +299,9 @@ class Daemon:
             self._note_end()
             await events.acknowledged()
         finally:
-            pump.cancel()
-            if running.working is not None and not running.working.done():
-                running.working.cancel()
-                await asyncio.wait([running.working])
+            if running.working is not None:
+                await _cancelled(running.working)
+            await _cancelled(pump)
         await self._let_go(running)
 
     def _plan(self, order: WorkOrder, received_at: datetime, resumption: Resumption | None) -> TurnPlan:
@@ -395,9 +395,7 @@ class Daemon:
 
     async def _abandon(self, running: _Running) -> None:
         assert running.task is not None
-        while not running.task.done():  # a cancel may be swallowed by a wait that was just over
-            running.task.cancel()
-            await asyncio.wait([running.task], timeout=_ABANDON_S)
+        await _cancelled(running.task)
         await self._let_go(running)
 
     # Recovery
@@ -459,3 +457,10 @@ class Daemon:
             await asyncio.wait_for(running.events.acknowledged(), _HAND_OVER_S)
         if running.task is not None:  # what is not acknowledged by now is handed over after the next start
             running.task.cancel()
+
+
+async def _cancelled(task: asyncio.Task[Any]) -> None:
+    """Cancels the task until it is over: one cancel may be swallowed by a wait that was just over."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=_ABANDON_S)

@@ -92,7 +92,8 @@ class Link:
             raise ConnectionError("there is no connection")
         try:
             await socket.emit(event, payload)
-            await asyncio.wait_for(socket.eio.queue.join(), _WRITE_S)
+            async with asyncio.timeout(_WRITE_S):
+                await socket.eio.queue.join()
         except TimeoutError:
             if socket is self._socket:
                 self._gone.set()
