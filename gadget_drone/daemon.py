@@ -451,7 +451,8 @@ class Daemon:
         log.info("stopping: waiting for the running step")
         running.control.is_stopping = True
         if running.working is not None and not running.working.done():
-            await asyncio.wait([running.working], timeout=_STEP_S)
+            if not running.events.is_waiting:  # no step runs then
+                await asyncio.wait([running.working], timeout=_STEP_S)
             running.working.cancel()
         with suppress(TimeoutError):
             await asyncio.wait_for(running.events.acknowledged(), _HAND_OVER_S)

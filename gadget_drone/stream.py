@@ -28,6 +28,10 @@ _MAX_DELTA_CHARS = 32_000
 _WINDOW_BYTES = 2 * 1024 * 1024
 """Events on their way without an acknowledgement: past this the store is slow, and we wait for it."""
 
+MAX_UNACKED_BYTES = 64 * 1024 * 1024
+"""What the journal keeps for a server that is away. Deltas end here, and so does the next step: hours of work by then,
+for a step and its tools seldom have more than 100 kB."""
+
 EventT = TypeVar("EventT", bound=TurnEvent)
 
 
@@ -42,7 +46,12 @@ class EventStream:
         send: Send,
         stats: TurnStats,
         price: ModelPrice | None,
+        max_unacked_bytes: int = MAX_UNACKED_BYTES,
     ) -> None:
+        self._max_unacked_bytes = max_unacked_bytes
+        self._drops_deltas = False
+        self.is_waiting = False
+        """Whether the turn waits for `room`."""
         self._head: dict[str, Any] = {"turnId": turn_id, "chatSessionId": chat_session_id, "epoch": epoch}
         self._send = send
         self._price = price
@@ -108,6 +117,21 @@ class EventStream:
     def is_acknowledged(self) -> bool:
         return self._journal.acked_seq >= self._journal.last_seq
 
+    async def room(self) -> None:
+        """Before a model call or a tool: waits while the journal holds too much that the server has not taken, until
+        half of it is gone."""
+        if self._journal.unacked_bytes <= self._max_unacked_bytes:
+            return
+        log.warning("the turn waits: the server has to take %d bytes first", self._journal.unacked_bytes)
+        self.is_waiting = True
+        try:
+            while self._journal.unacked_bytes > self._max_unacked_bytes // 2:
+                self._acked.clear()
+                await self._acked.wait()
+        finally:
+            self.is_waiting = False
+        log.warning("the turn goes on")
+
     async def acknowledged(self) -> None:
         """Waits until everything that was emitted is stored at the server, however long that takes."""
         while not self.is_acknowledged:
@@ -140,6 +164,15 @@ class EventStream:
         oldest = self._journal.after(self._journal.acked_seq)
         return offset - oldest.offset if oldest is not None else 0
 
+    @property
+    def _is_full(self) -> bool:
+        """Whether a delta is not kept: what comes whole in a later event need not wait for the server in pieces."""
+        is_full = self._journal.unacked_bytes > self._max_unacked_bytes
+        if is_full and not self._drops_deltas:
+            log.warning("the server takes nothing: what a model or a tool says is shown at its end, not as it comes")
+        self._drops_deltas = is_full
+        return is_full
+
     def _add(self, type: str, piece: str, fields: dict[str, Any]) -> None:
         if self._delta is None:
             self._delta = {"type": type, **fields}
@@ -148,6 +181,9 @@ class EventStream:
 
     def _flush_delta(self) -> None:
         if self._delta is None:
+            return
+        if self._is_full:
+            self._delta, self._pieces, self._pieces_chars = None, [], 0
             return
         seq = self._journal.last_seq + 1
         event = {**self._delta, **self._head, "seq": seq, "at": iso(utc_now()), "content": "".join(self._pieces)}

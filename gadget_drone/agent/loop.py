@@ -48,6 +48,7 @@ async def run_turn(
     while True:
         for call in conversation.open_calls:
             control.check()
+            await events.room()
             if call.call_id in started_before and tools.effect_of(call.name) is not SideEffect.READ_ONLY:
                 result, duration_ms = ToolResult(INTERRUPTED, is_error=True), 0
             else:
@@ -69,6 +70,7 @@ async def run_turn(
         if conversation.is_answered:
             return
         control.check()
+        await events.room()
         partial = PartialAnswer()
         try:
             said = await _ask(client, conversation, tools, events, partial)

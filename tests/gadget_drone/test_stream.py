@@ -14,7 +14,7 @@ from gadget_api.messages import AssistantMessage, FinishReason, Usage
 from gadget_api.providers import ModelPrice
 from gadget_api.turns import TurnStats
 from gadget_drone.journal import Journal
-from gadget_drone.stream import EventStream
+from gadget_drone.stream import MAX_UNACKED_BYTES, EventStream
 
 
 class Wire:
@@ -49,7 +49,9 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
     journal.close()
 
 
-def stream_to(wire: Wire, journal: Journal, price: ModelPrice | None = None) -> EventStream:
+def stream_to(
+    wire: Wire, journal: Journal, price: ModelPrice | None = None, max_unacked_bytes: int = MAX_UNACKED_BYTES
+) -> EventStream:
     return EventStream(
         turn_id="t1",
         chat_session_id="s1",
@@ -58,6 +60,7 @@ def stream_to(wire: Wire, journal: Journal, price: ModelPrice | None = None) -> 
         send=wire.send,
         stats=TurnStats(),
         price=price,
+        max_unacked_bytes=max_unacked_bytes,
     )
 
 
@@ -178,6 +181,34 @@ async def test_a_slow_store_stops_the_sending_at_the_window(journal: Journal) ->
         stream.ack(len(wire.sent))
         await wire.until(before + 20)
         pump.cancel()
+
+
+async def test_past_the_bound_deltas_are_dropped_and_the_next_step_waits_for_the_server(
+    journal: Journal, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = stream_to(Wire(), journal, max_unacked_bytes=50_000)
+    for _ in range(100):
+        stream.delta("response", "x" * 10_000)
+        stream.delta("thinking", "y" * 10_000)
+    kept = journal.unacked_bytes
+    assert 50_000 < kept < 70_000
+    stream.emit(Notice, level="info", code="n", message="whole")  # what is no delta is kept
+    assert list(journal.unacked())[-1]["message"] == "whole"
+    waiting = asyncio.ensure_future(stream.room())
+    await asyncio.sleep(0)
+    assert stream.is_waiting
+    stream.ack(1)  # not enough of it
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    stream.ack(journal.last_seq)
+    await asyncio.wait_for(waiting, 1)
+    assert not stream.is_waiting
+    stream.delta("response", "again")
+    stream.emit(Notice, level="info", code="n", message="y")
+    assert next(journal.unacked())["content"] == "again"
+    said = [record.message for record in caplog.records]
+    assert [sum(word in line for line in said) for word in ("takes nothing", "waits", "goes on")] == [1, 1, 1]
 
 
 async def test_the_figures_of_the_turn_add_up(journal: Journal) -> None:

@@ -18,7 +18,7 @@ from gadget_drone.agent.control import Control, Stopping
 from gadget_drone.agent.conversation import Conversation
 from gadget_drone.agent.loop import Site, run_turn
 from gadget_drone.journal import Journal
-from gadget_drone.stream import EventStream
+from gadget_drone.stream import MAX_UNACKED_BYTES, EventStream
 from gadget_drone.tools.toolbox import Toolbox
 
 
@@ -35,7 +35,9 @@ class Bench:
         self.conversation = Conversation(self.client, SystemMessage(content="You work."), [], set())
         self.conversation.add(UserMessage(content="Go."))
 
-    async def run(self, *, started_before: frozenset[str] = frozenset()) -> list[dict[str, Any]]:
+    async def run(
+        self, *, started_before: frozenset[str] = frozenset(), max_unacked_bytes: int = MAX_UNACKED_BYTES
+    ) -> list[dict[str, Any]]:
         async def nowhere(_type: str, _payload: dict[str, Any]) -> None:
             raise ConnectionError
 
@@ -47,6 +49,7 @@ class Bench:
             send=nowhere,
             stats=TurnStats(),
             price=None,
+            max_unacked_bytes=max_unacked_bytes,
         )
         site = Site(self.place, self.spool, self._keep)
         await run_turn(
@@ -282,3 +285,18 @@ async def test_cancelling_the_loop_ends_the_tool(bench: Any) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert types(stage.events)[-1] == "toolStarted"
+
+
+async def test_neither_a_tool_nor_a_model_call_begins_while_the_server_has_too_much_to_take(bench: Any) -> None:
+    stage = bench(Reply(Text("x" * 2000), Call("write", {"path": "a", "content": "x"})))
+    task = asyncio.create_task(stage.run(max_unacked_bytes=1000))
+    async with asyncio.timeout(20):
+        while "step" not in types(stage.events):  # noqa: ASYNC110  (the loop makes it)
+            await asyncio.sleep(0.01)
+    done, _ = await asyncio.wait({task}, timeout=0.1)
+    assert not done
+    assert types(stage.events)[-1] == "step"
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not (stage.place / "a").exists()
