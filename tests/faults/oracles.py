@@ -18,12 +18,13 @@ _SEEN_S = 15.0
 _MAX_LOG_LINE = 400
 
 
-async def check_all(stage: Stage, *, may_log_tracebacks: bool = False) -> None:
-    """Every turn of the stage is over. Ends the drone."""
+async def check_all(stage: Stage, *, may_log_tracebacks: bool = False, lost_journal: bool = False) -> None:
+    """Every turn of the stage is over. Ends the drone. With a `lost_journal` what only it knew is asked again."""
     for turn in list(stage.prompts):
         await check_turn(stage, turn)
     await check_views(stage)
-    check_requests(stage)
+    if not lost_journal:
+        check_requests(stage)
     await stage.next_prompt_works()  # O5: the scripted model refuses a history that is not in order
     await check_workspace(stage)
     await check_secrets(stage)
@@ -115,7 +116,9 @@ def check_requests(stage: Stage) -> None:
         steps = [request.step for request in asked]
         assert steps == sorted(steps), f"O10: a finished model call was paid again: steps {steps} of {prompt!r}"
         again = [one for one, two in itertools.pairwise(asked) if one.step == two.step and one.is_answered]
-        assert len(again) <= stage.drone_deaths, f"O10: whole answers were asked for again: {again}"
+        assert len(again) <= stage.drone_deaths + stage.lost_answers, (
+            f"O10: whole answers were asked for again: {again}"
+        )
 
 
 async def check_workspace(stage: Stage) -> None:

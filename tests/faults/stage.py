@@ -48,6 +48,8 @@ class Stage:
     prompts: dict[str, str] = field(default_factory=dict)
     """By turn."""
     drone_deaths: int = 0
+    lost_answers: int = 0
+    """How many answers of the model may have been lost on their way, whole."""
     frozen: set[int] = field(default_factory=set)
     """Process ids."""
 
