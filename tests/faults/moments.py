@@ -8,7 +8,7 @@ from gadget_ai.testing.script import Reply, Text
 from gadget_api.ids import new_id
 from tests.faults.proxy import Way, Weather
 from tests.faults.stage import Stage
-from tests.faults.story import Gate, HeldReply, Step, logged_call, until_file
+from tests.faults.story import Gate, HeldReply, Step, held_call, logged_call
 from tests.harness import until
 
 
@@ -38,16 +38,17 @@ class Story:
         self._mid_stream = Gate(is_open=moment is not Moment.MID_STREAM)
         self._between = Gate(is_open=moment not in (Moment.BETWEEN, Moment.AT_END))
         self._holds_tool = moment in (Moment.DURING_TOOL, Moment.IN_RECOVERY)
-        self._file = f"go-{self.first}"
+        self._file = f"hold-{self.first}"
 
     @property
     def steps(self) -> list[Step]:
-        wait = until_file(self._file) if self._holds_tool else ":"
 
         def work(attempt: int) -> Reply:
             # Each attempt has ids of its own, as a real model's would.
             mark = "" if attempt == 1 else str(attempt)
-            calls = logged_call(self.first + mark), logged_call(self.second + mark, wait)
+            second = self.second + mark
+            held = held_call(second, self._file) if self._holds_tool else logged_call(second)
+            calls = logged_call(self.first + mark), held
             return HeldReply(self._first_token, Text("I begin. ", 3), self._mid_stream, Text("And go on.", 2), *calls)
 
         return [work, lambda _attempt: HeldReply(self._between, Text("It is done.", 3))]
@@ -79,8 +80,7 @@ class Story:
     def go_on(self, stage: Stage) -> None:
         for gate in (self._first_token, self._mid_stream, self._between):
             gate.open()
-        if stage.checkout.exists():
-            (stage.checkout / self._file).touch()
+        (stage.checkout / self._file).unlink(missing_ok=True)
 
     async def _tool_runs(self, stage: Stage) -> None:
         async def ran() -> bool | None:

@@ -115,11 +115,13 @@ def always(reply: Callable[[], Reply]) -> Step:
     return lambda _attempt: reply()
 
 
-def logged_call(call_id: str, then: str = ":") -> Call:
+def logged_call(call_id: str, then: str = ":", *, first: str = ":") -> Call:
     """A shell call that leaves its id in `calls.log`, and then runs `then`."""
-    return Call("shell", {"command": f"echo {call_id} >> calls.log; {then}"}, call_id=call_id)
+    return Call("shell", {"command": f"{first}; echo {call_id} >> calls.log; {then}"}, call_id=call_id)
 
 
-def until_file(name: str) -> str:
-    """Shell: waits until the file is there. It ends by itself after two minutes, so that a lost one is not for ever."""
-    return f"n=0; while [ ! -e {name} ] && [ $n -lt 2400 ]; do n=$((n+1)); sleep 0.05; done"
+def held_call(call_id: str, name: str) -> Call:
+    """A call that runs until the file `name`, which it makes, is gone: that can be had on a full disk, too. It ends by
+    itself after two minutes, so that a lost one is not for ever."""
+    wait = f"n=0; while [ -e {name} ] && [ $n -lt 2400 ]; do n=$((n+1)); sleep 0.05; done"
+    return logged_call(call_id, wait, first=f": > {name}")

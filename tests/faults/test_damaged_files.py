@@ -1,0 +1,51 @@
+"""Files of `.gadget/` are damaged while the drone is down: moved aside, made anew, and said; no crash loop."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.faults.moments import Moment, Story
+from tests.faults.oracles import check_all
+from tests.faults.stage import Stage
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda data: b"",
+    "cut": lambda data: data[: len(data) * 2 // 3],
+    "garbage": lambda data: data[: len(data) // 2] + b"\x00\xff{]\n" + data[len(data) // 2 :],
+    "zeros": lambda data: b"\x00" * len(data),
+}
+
+
+def _aside(stage: Stage) -> list[str]:
+    return [path.name for path in stage.drone.gadget.glob("corrupt-*/*")]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("name", ["work-order.json", "journal"])
+async def test_a_damaged_file_of_a_turn_is_set_aside_and_the_turn_goes_on(stage: Stage, name: str, damage: str) -> None:
+    story = Story(Moment.DURING_TOOL)
+    turn = await story.reach(stage)
+    await stage.kill_drone()
+    path = stage.drone.gadget / (name if name != "journal" else f"journal/{turn}.ndjson")
+    path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    await stage.heal()
+    document = await stage.until_over(turn)
+    assert document["status"] == "finished", document
+    assert stage.calls == [story.first, story.second], "a tool whose fate is not known was run again"
+    if name == "work-order.json" or damage in ("garbage", "zeros"):
+        assert path.name in _aside(stage), _aside(stage)
+    await check_all(stage, lost_journal=True)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_a_damaged_workspace_file_is_set_aside_and_the_drone_works_again(stage: Stage, damage: str) -> None:
+    """Whether it finds its old identity or gets a new one: the next prompt is worked on."""
+    await stage.kill_drone()
+    path: Path = stage.drone.gadget / "workspace.json"
+    path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    await stage.heal()
+    await stage.drone.until_available()
+    assert "workspace.json" in _aside(stage)
+    await stage.next_prompt_works()
+    await check_all(stage)
