@@ -1,0 +1,235 @@
+"""What becomes of a turn when its drone is lost, comes back, comes back without it, or is given up."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from gadget_api.ids import new_id
+from tests.gadget_code.peers import Played, PlayedDrone, a_session, a_turn, is_processing
+from tests.harness import Ide, User, until
+
+
+@pytest.fixture
+async def drone(user: User) -> AsyncIterator[PlayedDrone]:
+    async with PlayedDrone(user) as played:
+        yield played
+
+
+@pytest.fixture
+async def turn(user: User, drone: PlayedDrone) -> dict[str, Any]:
+    made = await a_turn(user, await a_session(user))
+    await drone.order(made["_id"])
+    return await is_processing(user, made["_id"])
+
+
+async def waits(user: User, turn: str, waiting: str | None, timeout: float = 5.0) -> dict[str, Any]:
+    async def does() -> dict[str, Any] | None:
+        document: dict[str, Any] = await user.get(f"/turns/{turn}")
+        return document if document["waiting"] == waiting else None
+
+    found: dict[str, Any] = await until(does, timeout)
+    return found
+
+
+async def ordered(drone: PlayedDrone, turn: str, epoch: int) -> dict[str, Any]:
+    payload = await drone.until("processWorkOrder", lambda p: p["workOrder"]["epoch"] == epoch)
+    order: dict[str, Any] = payload["workOrder"]
+    assert order["turn"]["_id"] == turn
+    return order
+
+
+def steers_of(drone: PlayedDrone) -> list[str]:
+    return [payload["steerId"] for name, payload in drone.received if name == "steerTurn"]
+
+
+async def test_a_turn_says_that_its_drone_is_lost_and_that_it_is_back(
+    user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
+    await drone.disconnect()
+    lost = await waits(user, turn["_id"], "droneLost")
+    assert lost["status"] == "processing"
+    assert "cancel it, or continue on another drone" in lost["statusReason"]
+    await drone.connect()
+    await drone.report("busy")
+    back = await waits(user, turn["_id"], None)
+    assert (back["statusReason"], back["epoch"]) == (None, 1)
+
+
+async def test_a_lost_drones_turn_goes_on_at_another_that_is_told_so(
+    user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
+    played = Played(turn)
+    await drone.send(played.step(inputTokens=7))
+    await drone.acked(turn["_id"], 1)
+    async with PlayedDrone(user, "other") as other:
+        busy = await user.http.post(f"/turns/{turn['_id']}/continue", json={})
+        assert (busy.status_code, busy.json()["code"]) == (409, "droneBusy")
+        await drone.disconnect()
+        await waits(user, turn["_id"], "droneLost")
+        await user.post(f"/turns/{turn['_id']}/continue", {})
+        order = await ordered(other, turn["_id"], 3)
+        assert order["resume"] == {**order["resume"], "ackedSeq": 1}
+        assert order["resume"]["stats"]["inputTokens"] == 7
+        [note] = order["steers"]
+        assert note["origin"] == "service"
+        assert "another workspace" in note["content"]
+        on = Played(turn, epoch=3, seq=1)
+        await other.send(on.event("steered", steerId=note["steerId"], content=note["content"], origin="service"))
+        await other.acked(turn["_id"], 2)
+        # The one that was lost comes back, and is told that it is not its turn any more.
+        await drone.connect()
+        await drone.send(played.response("late"))
+        assert (await drone.until("turnRevoked"))["turnId"] == turn["_id"]
+        ask = {
+            "workspaceId": drone.workspace_id,
+            "turnId": turn["_id"],
+            "chatSessionId": turn["session"],
+            "lastSeq": 2,
+        }
+        assert (await drone.call("requestCrashRecovery", ask))["ok"]
+        assert (await drone.until("crashRecoveryResponse"))["action"] == "discard"
+        await other.send(on.complete())
+        over = await user.until_over(turn["_id"])
+    assert (over["status"], over["drone"], over["workspaceId"], over["steers"]) == (
+        "finished",
+        other.id,
+        other.workspace_id,
+        [],
+    )
+    assert (await user.get(f"/sessions/{turn['session']}"))["workspaceId"] == other.workspace_id
+
+
+async def test_a_turn_goes_on_at_the_drone_that_was_chosen(
+    user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
+    session = turn["session"]
+    async with PlayedDrone(user, "b") as b, PlayedDrone(user, "c") as c, Ide(user) as ide:
+        lock = {"chatSessionId": session, "droneId": drone.id}
+        assert (await ide.call("requestSessionLock", lock))["ok"]
+        await drone.disconnect()
+        await waits(user, turn["_id"], "droneLost")
+        to_itself = await ide.call("continueTurn", {"turnId": turn["_id"], "droneId": drone.id})
+        assert to_itself["error"]["code"] == "invalidRequest"
+        to_nobody = await ide.call("continueTurn", {"turnId": turn["_id"], "droneId": new_id()})
+        assert to_nobody["error"]["code"] == "notFound"
+        assert (await ide.call("continueTurn", {"turnId": turn["_id"], "droneId": c.id}))["ok"]
+        await ordered(c, turn["_id"], 3)
+        document = await user.get(f"/sessions/{session}")
+        assert (document["drone"], document["lock"]) == (c.id, None)
+        again = await ide.call("continueTurn", {"turnId": turn["_id"], "droneId": b.id})
+        assert again["error"]["code"] == "droneBusy"
+        assert b.count("processWorkOrder") == 0
+
+
+async def test_a_turn_that_waits_or_is_over_is_not_moved(user: User) -> None:
+    waiting = await a_turn(user, await a_session(user))
+    answer = await user.http.post(f"/turns/{waiting['_id']}/continue", json={})
+    assert (answer.status_code, answer.json()["code"]) == (409, "turnNotRunning")
+    await user.post(f"/turns/{waiting['_id']}/cancel", {})
+    answer = await user.http.post(f"/turns/{waiting['_id']}/continue", json={})
+    assert (answer.status_code, answer.json()["code"]) == (409, "turnOver")
+
+
+async def test_a_drone_that_comes_back_without_its_turn_gets_it_again(
+    user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
+    await drone.send(Played(turn).step())
+    await drone.acked(turn["_id"], 1)
+    await drone.disconnect()
+    await drone.connect()
+    await drone.report("available")
+    order = await ordered(drone, turn["_id"], 3)
+    assert order["resume"]["ackedSeq"] == 1
+
+
+async def test_an_offer_that_was_lost_with_its_connection_is_made_again_at_once(user: User, drone: PlayedDrone) -> None:
+    drone.answers["processWorkOrder"] = None
+    turn = await a_turn(user, await a_session(user))
+    await drone.order(turn["_id"])
+    await drone.disconnect()
+    del drone.answers["processWorkOrder"]
+    await drone.connect()
+    await drone.report("available")
+    await is_processing(user, turn["_id"])
+    await until(lambda: _count(drone, "processWorkOrder", 2), 12)
+
+
+async def _count(drone: PlayedDrone, event: str, least: int) -> bool | None:
+    return True if drone.count(event) >= least else None
+
+
+async def test_a_drone_that_said_yes_to_a_cancel_and_does_not_end_the_turn_is_not_waited_for(
+    user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
+    async with Ide(user) as ide:
+        await ide.select(turn["session"])
+        await user.post(f"/turns/{turn['_id']}/cancel", {})
+        assert (await user.get(f"/turns/{turn['_id']}"))["waiting"] == "cancel"
+        end = await ide.until_complete(turn["_id"], 10)
+    assert (end["status"], end["epoch"]) == ("cancelled", 2)
+    await drone.send(Played(turn).complete())
+    assert (await drone.until("turnRevoked"))["code"] == "turnOver"
+    assert await user.events(turn["_id"]) == [end]
+
+
+async def test_a_message_reaches_the_drone_and_again_after_each_break_until_it_is_before_the_model(
+    user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
+    played = Played(turn)
+    for steer in ("s1", "s2", "s1"):
+        await user.post(f"/turns/{turn['_id']}/steer", {"content": f"Say {steer}.", "steerId": steer})
+    await until(lambda: _count(drone, "steerTurn", 2))
+    assert steers_of(drone) == ["s1", "s2"]
+    await drone.send(played.event("steered", steerId="s1", content="Say s1."))
+    await drone.acked(turn["_id"], 1)
+    await drone.disconnect()
+    drone.received.clear()
+    await user.post(f"/turns/{turn['_id']}/steer", {"content": "Say s3.", "steerId": "s3"})
+    await user.post(f"/turns/{turn['_id']}/steer", {"content": "Say s1.", "steerId": "s1"})
+    await drone.connect()
+    await drone.report("busy")
+    await until(lambda: _count(drone, "steerTurn", 2))
+    assert steers_of(drone) == ["s2", "s3"]
+    assert [steer["steerId"] for steer in (await user.get(f"/turns/{turn['_id']}"))["steers"]] == ["s2", "s3"]
+    drone.received.clear()
+    ask = {"workspaceId": drone.workspace_id, "turnId": turn["_id"], "chatSessionId": turn["session"], "lastSeq": 1}
+    assert (await drone.call("requestCrashRecovery", ask))["ok"]
+    answer = await drone.until("crashRecoveryResponse")
+    assert [steer["steerId"] for steer in answer["workOrder"]["steers"]] == ["s2", "s3"]
+
+
+async def test_a_message_that_came_too_late_for_the_last_answer_is_the_next_prompt(
+    user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
+    drone.answers["steerTurn"] = {"ok": False, "error": {"code": "notFound", "message": "Over.", "retryable": False}}
+    await user.post(f"/turns/{turn['_id']}/steer", {"content": "And in French?", "steerId": "late"})
+    await drone.send(Played(turn).complete())
+    await user.until_over(turn["_id"])
+
+    async def following() -> dict[str, Any] | None:
+        turns = (await user.get(f"/sessions/{turn['session']}/turns"))["items"]
+        return turns[0] if len(turns) == 2 else None
+
+    found = await until(following)
+    assert (found["prompts"]["user"], found["promptId"]) == ("And in French?", "late")
+    assert (await user.get(f"/turns/{turn['_id']}"))["steers"] == []
+
+
+async def test_a_message_to_a_turn_that_waits_is_in_its_first_order(user: User, drone: PlayedDrone) -> None:
+    await drone.report("busy")
+    turn = await a_turn(user, await a_session(user))
+    await user.post(f"/turns/{turn['_id']}/steer", {"content": "Briefly.", "steerId": "s"})
+    await drone.report("available")
+    order = await drone.order(turn["_id"])
+    assert [(steer["steerId"], steer["content"]) for steer in order["steers"]] == [("s", "Briefly.")]
+
+
+async def test_too_many_and_too_large_messages_are_refused(
+    user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
+    path = f"/turns/{turn['_id']}/steer"
+    large = await user.http.post(path, json={"content": "x" * 32_001})
+    assert (large.status_code, large.json()["code"]) == (413, "tooLarge")
+    codes = [(await user.http.post(path, json={"content": "x"})).status_code for _ in range(17)]
+    assert codes == [200] * 16 + [429]
