@@ -5,8 +5,8 @@ import os
 import signal
 from pathlib import Path
 
-GRACE_S = 2.0
-"""Between SIGTERM and SIGKILL; with the rest it keeps a cancel under the 5 s that are promised."""
+from gadget_drone.supervisor import GRACE_S
+
 CONFIRM_S = 2.0
 _LOOK_EVERY_S = 0.02
 

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import time
-from asyncio.subprocess import Process
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
@@ -11,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from gadget_drone.environment import child_environment
-from gadget_drone.process_group import is_group_alive, kill_group
+from gadget_drone.supervised import Supervised
 from gadget_drone.tools.output import LiveOutput, SpooledOutput
 from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError, ToolResult, tool
 
@@ -19,20 +18,6 @@ DRAIN_S = 0.2
 """How long to wait for more once the command has ended: a daemon it left may hold the pipe open for ever."""
 _MAX_DRAIN_S = 2.0
 _CHUNK_BYTES = 2**18
-
-# A guard in the command's own process group waits on a pipe that the drone alone holds open: when the drone dies,
-# however it dies, the guard kills the group. It is ended and waited for before the outer shell goes, so that it is
-# nobody's orphan. ($1 is the command: nothing of it is put into this text.)
-_GUARDED = """
-exec 3<&0 </dev/null
-(read -r _ <&3 || kill -KILL 0) >/dev/null 2>&1 &
-guard=$!
-/bin/sh -c "$1" 3<&-
-status=$?
-kill $guard 2>/dev/null
-wait $guard 2>/dev/null
-exit $status
-"""
 
 
 @tool(effect=SideEffect.OTHER)
@@ -68,62 +53,45 @@ class _Ended:
 
 async def _run(command: str, context: ToolContext, timeout_s: float, printed: SpooledOutput) -> _Ended:
     reading, printing = os.pipe()
-    guarding, held = os.pipe()
     try:
-        process = await asyncio.create_subprocess_exec(
-            "/bin/sh",
-            "-c",
-            _GUARDED,
-            "sh",
-            command,
-            cwd=context.project_dir,
-            env=child_environment(),
-            stdin=guarding,
-            stdout=printing,
-            stderr=printing,
-            start_new_session=True,
+        running = Supervised.start(
+            ["/bin/sh", "-c", command], cwd=context.project_dir, env=child_environment(), output=printing
         )
     except OSError as error:
         os.close(reading)
-        os.close(held)
         raise ToolError(f"The command did not start: {error.strerror}.") from error
-    except BaseException:
-        os.close(reading)
-        os.close(held)
-        raise
     finally:
         os.close(printing)
-        os.close(guarding)
-    try:
-        return await _watch(process, reading, timeout_s, printed, LiveOutput(context.output).feed)
-    finally:
-        os.close(held)
+    return await _watch(running, reading, timeout_s, printed, LiveOutput(context.output).feed)
 
 
 async def _watch(
-    process: Process, reading: int, timeout_s: float, printed: SpooledOutput, live: Callable[[bytes], None]
+    running: Supervised, reading: int, timeout_s: float, printed: SpooledOutput, live: Callable[[bytes], None]
 ) -> _Ended:
     stream = asyncio.StreamReader(limit=_CHUNK_BYTES)
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reading, "rb", buffering=0)
     )
     pump = asyncio.create_task(_pump(stream, printed, live))
+    has_ended = False
     try:
         async with asyncio.timeout(timeout_s):
-            status = await process.wait()
+            ended = await running.ended()
+        has_ended = True
         await _drain(pump, printed)
-        said = f"exit status {status}" if status >= 0 else f"killed by signal {-status}"
-        left = f"what it started still runs in the background, to be ended with: kill -- -{process.pid}"
-        return _Ended(said, failed=status != 0, notes=(left,) if is_group_alive(process.pid) else ())
+        said = f"exit status {ended.status}" if ended.status >= 0 else f"killed by signal {-ended.status}"
+        left = f"what it started still runs in the background, to be ended with: kill -- -{ended.group}"
+        return _Ended(said, failed=ended.status != 0, notes=(left,) if ended.is_something_left else ())
     except TimeoutError:
-        dead = await kill_group(process.pid)
+        dead = has_ended = await running.kill()
         await _drain(pump, printed)
-        notes = () if dead else (f"process group {process.pid} could not be killed",)
+        notes = () if dead else ("something in it could not be killed",)
         return _Ended(f"killed: not done within {timeout_s:g} s", failed=True, notes=notes)
+    except ChildProcessError as error:
+        raise ToolError("What watched over the command was killed: its outcome is unknown.") from error
     finally:
-        if process.returncode is None:
-            await kill_group(process.pid)
-            await process.wait()
+        if not has_ended:
+            await running.kill()
         transport.close()  # ends the pump
         await asyncio.wait({pump})
 

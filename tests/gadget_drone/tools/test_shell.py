@@ -6,12 +6,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from gadget_api.messages import ToolCallRequest
-from gadget_drone.process_group import is_group_alive
 from gadget_drone.tools.shell import DRAIN_S
 from gadget_drone.tools.tool import ToolContext
 from gadget_drone.tools.toolbox import Toolbox
@@ -51,8 +51,9 @@ async def test_output_exit_status_and_directory(project: Path, run: Run) -> None
 
 
 async def test_a_command_that_kills_itself_is_reported(run: Run) -> None:
-    assert "[exit status 137" in (await run("shell", command="kill -KILL $$")).content
+    assert "[killed by signal 9" in (await run("shell", command="kill -KILL $$")).content
     assert "[killed by signal 9" in (await run("shell", command="kill -KILL 0")).content
+    assert "its outcome is unknown" in (await run("shell", command="kill -KILL $PPID")).content
 
 
 async def test_output_is_shown_while_it_runs(project: Path, context: ToolContext, live: list[str]) -> None:
@@ -119,6 +120,7 @@ async def test_a_cancel_kills_the_group(project: Path, context: ToolContext) -> 
 
 
 async def test_a_daemon_that_holds_the_pipe_does_not_hang_the_call(project: Path, run: Run) -> None:
+    before = len(os.listdir("/proc/self/fd"))
     started = time.monotonic()
     result = await run("shell", command="sleep 60 & echo $! > pid; echo started")
     assert time.monotonic() - started < DRAIN_S + 2
@@ -128,24 +130,82 @@ async def test_a_daemon_that_holds_the_pipe_does_not_hang_the_call(project: Path
     assert f"kill -- -{group}" in result.content
     assert is_running(pid)
     os.killpg(group, signal.SIGKILL)
+    await until(lambda: len(os.listdir("/proc/self/fd")) == before)
 
 
-async def test_the_death_of_the_drone_ends_what_it_runs(project: Path) -> None:
-    drone = f"""
-import asyncio, pathlib
+STUBBORN = "sh -c 'trap \"\" TERM; echo $$ >> pids; while :; do sleep 1; done'"
+GETAWAYS = {
+    "in the foreground": STUBBORN,
+    "in the background": f"{STUBBORN} & sleep 600",
+    "under setsid": f"setsid {STUBBORN} & sleep 600",
+    "forked twice": f"({STUBBORN} &) ; sleep 600",
+    "forked twice under setsid": f"(setsid {STUBBORN} >/dev/null 2>&1 </dev/null &) ; sleep 600",
+    "without its environment": f"(env -i setsid {STUBBORN} >/dev/null 2>&1 &) ; sleep 600",
+}
+escaping = pytest.mark.parametrize("command", GETAWAYS.values(), ids=GETAWAYS)
+
+
+@escaping
+async def test_a_time_out_ends_whatever_tries_to_get_away(command: str, project: Path, run: Run) -> None:
+    started = time.monotonic()
+    result = await run("shell", command=command, timeout_s=1)
+    assert time.monotonic() - started < 5
+    assert "not done within 1 s" in result.content
+    assert "could not be killed" not in result.content
+    assert not any(is_running(int(pid)) for pid in await file_with(project / "pids"))
+
+
+@escaping
+async def test_a_cancel_ends_whatever_tries_to_get_away(command: str, project: Path, context: ToolContext) -> None:
+    call = ToolCallRequest(call_id="c", name="shell", params={"command": command})
+    running = asyncio.ensure_future(Toolbox.standard().run(call, context))
+    pids = await file_with(project / "pids")
+    started = time.monotonic()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert time.monotonic() - started < 5
+    assert not any(is_running(int(pid)) for pid in pids)
+
+
+DRONE = """
+import asyncio, pathlib, sys
 from gadget_api.messages import ToolCallRequest
 from gadget_drone.tools.tool import ToolContext
 from gadget_drone.tools.toolbox import Toolbox
-here = pathlib.Path({str(project)!r})
-call = ToolCallRequest(call_id="c", name="shell", params={{"command": "trap '' TERM; echo $$ > pid; sleep 60"}})
-asyncio.run(Toolbox.standard().run(call, ToolContext(here, print, here)))
+here = pathlib.Path(sys.argv[1])
+async def work():
+    for command in sys.argv[2:]:
+        call = ToolCallRequest(call_id="c", name="shell", params={"command": command})
+        print(await Toolbox.standard().run(call, ToolContext(here, print, here)), flush=True)
+    await asyncio.sleep(600)
+asyncio.run(work())
 """
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", drone)
-    group = os.getpgid(int((await file_with(project / "pid"))[0]))
-    process.kill()
-    await process.wait()
-    async with asyncio.timeout(5):
-        await until(lambda: not is_group_alive(group))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("is_over", [False, True], ids=["while it runs", "after its end"])
+async def test_the_death_of_the_drone_ends_whatever_tries_to_get_away(
+    is_over: bool, number: signal.Signals, project: Path
+) -> None:
+    getaways = [f"({command.removesuffix('sleep 600')} ) & " for command in GETAWAYS.values()]
+    end = f"until [ $(wc -l < pids) = {len(getaways)} ]; do sleep 0.1; done" if is_over else "sleep 600"
+    command = f"touch pids; {''.join(getaways)} {end}"
+    drone = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", DRONE, str(project), command, stdout=subprocess.PIPE
+    )
+    try:
+        pids = await file_with(project / "pids", len(getaways))
+        assert drone.stdout is not None
+        if is_over:
+            assert b"still runs in the background" in await asyncio.wait_for(drone.stdout.readline(), 10)
+        drone.send_signal(number)
+        await drone.communicate()
+        async with asyncio.timeout(5):
+            await until(lambda: not any(is_running(int(pid)) for pid in pids))
+    finally:
+        with suppress(ProcessLookupError):
+            drone.kill()
 
 
 async def test_bad_utf8_is_replaced_even_where_a_character_is_split(run: Run, live: list[str]) -> None:
@@ -215,7 +275,7 @@ here = pathlib.Path({str(project)!r})
 call = ToolCallRequest(call_id="c", name="shell", params={{"command": "seq 1 100000"}})
 result = asyncio.run(Toolbox.standard().run(call, ToolContext(here, str, here / "blobs")))
 assert result.whole is None and not result.is_error, result
-assert "the whole was not kept" in result.content and "\\n100000\\n[exit status 0" in result.content, result
+assert "bytes in all" in result.content and "\\n100000\\n[exit status 0" in result.content, result
 assert list((here / "blobs").iterdir()) == []
 """
     await asyncio.to_thread(subprocess.run, [sys.executable, "-c", drone], check=True, timeout=20)
