@@ -1,6 +1,7 @@
 """Large tool outputs on their way to the server: files in `.gadget/blobs/`, deleted when they are stored there.
 
-The folder is the queue: what a crash or a lost connection left is uploaded by whoever comes next.
+The folder is the queue: what a crash or a lost connection left is uploaded by whoever comes next. What waits in it is
+bounded: past that an output is kept as its head and tail alone, in the event.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from gadget_drone.server import Server
 
 log = logging.getLogger(__name__)
 
+MAX_WAITING_BYTES = 1024**3
 _RETRY_S = 5.0
 _SUFFIX = ".blob"
 _UNWANTED = frozenset({ErrorCode.NOT_FOUND, ErrorCode.TOO_LARGE, ErrorCode.INVALID_REQUEST})
@@ -21,17 +23,24 @@ _UNWANTED = frozenset({ErrorCode.NOT_FOUND, ErrorCode.TOO_LARGE, ErrorCode.INVAL
 
 
 class BlobUploads:
-    def __init__(self, folder: Path, server: Server) -> None:
+    def __init__(self, folder: Path, server: Server, *, max_waiting_bytes: int = MAX_WAITING_BYTES) -> None:
+        self._max_waiting_bytes = max_waiting_bytes
         self._folder = folder
         self._server = server
         self._wake = asyncio.Event()
 
-    def keep(self, turn: str, spool: Path) -> BlobRef:
-        """Takes over a spool file."""
+    def keep(self, turn: str, spool: Path) -> BlobRef | None:
+        """Takes over a spool file; None, and it is deleted, when too much waits already. Raises OSError."""
+        size_bytes = spool.stat().st_size
+        waiting_bytes = sum(path.stat().st_size for path in self._folder.glob(f"*{_SUFFIX}"))
+        if waiting_bytes + size_bytes > self._max_waiting_bytes:
+            log.warning("an output of %d bytes is not kept: %d bytes wait to be uploaded", size_bytes, waiting_bytes)
+            spool.unlink()
+            return None
         blob = new_id()
         spool.rename(self._folder / f"{turn}.{blob}{_SUFFIX}")
         self._wake.set()
-        return BlobRef(blob_id=blob, size_bytes=(self._folder / f"{turn}.{blob}{_SUFFIX}").stat().st_size)
+        return BlobRef(blob_id=blob, size_bytes=size_bytes)
 
     def remove_leftovers(self) -> None:
         """Deletes spool files that no event names: their tool was cut off by a crash."""

@@ -26,8 +26,8 @@ class Site:
 
     project_dir: Path
     spool_dir: Path
-    keep_blob: Callable[[Path], BlobRef]
-    """Takes over the spool file of a large output, to be uploaded."""
+    keep_blob: Callable[[Path], BlobRef | None]
+    """Takes over the spool file of a large output, to be uploaded; None: there is no room for it."""
 
 
 async def run_turn(

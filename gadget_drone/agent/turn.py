@@ -48,7 +48,7 @@ class TurnPlan:
     allow_local_git: bool
     resumption: Resumption | None
     """None for a turn that begins."""
-    keep_blob: Callable[[Path], BlobRef]
+    keep_blob: Callable[[Path], BlobRef | None]
     on_cloned: Callable[[], None]
 
 

@@ -44,7 +44,7 @@ class SpooledOutput:
         self._tail = bytearray()
         self._file: BinaryIO | None = None
         self._spooled = 0
-        self._failure: str | None = None
+        self._has_failed = False
         self.size = 0
         """Bytes so far."""
 
@@ -62,7 +62,7 @@ class SpooledOutput:
 
     def spool(self, chunk: bytes) -> None:
         """Appends to the file, which is made on the first call; blocks. A full disk ends spooling, not the command."""
-        if self._failure is not None or self._spooled >= MAX_SPOOLED_BYTES:
+        if self._has_failed or self._spooled >= MAX_SPOOLED_BYTES:
             return
         try:
             if self._file is None:
@@ -70,8 +70,8 @@ class SpooledOutput:
                 missed = self.size - len(chunk)
                 self._append(bytes(self._head[:missed]))
             self._append(chunk)
-        except OSError as error:
-            self._failure = error.strerror
+        except OSError:
+            self._has_failed = True
             self.discard()
 
     def finish(self) -> tuple[str, Path | None]:
@@ -83,9 +83,11 @@ class SpooledOutput:
             self.spool(bytes(self._head))
         end = bytes(self._tail[-_TAIL_BYTES:]).decode("utf-8", "replace")
         whole = self._close(end)
-        kept = f"the whole is kept in {whole.name}" if whole else f"the whole was not kept: {self._failure}"
         half = (INLINE_BYTES - 300) // 2
-        note = f"\n[... cut: {self.size} bytes in all, here the beginning and the end; {kept} ...]\n"
+        # Whether the whole is kept is the user's to know (the event's `blob`): no tool gets at it.
+        note = (
+            f"\n[... cut: {self.size} bytes in all, here the beginning and the end; put it in a file to see more ...]\n"
+        )
         return head(text, half) + note + tail(end, half), whole
 
     def discard(self) -> None:
@@ -115,8 +117,7 @@ class SpooledOutput:
         try:
             if dropped > 0:
                 self._file.write(f"\n[... {dropped} bytes were not kept, but for the end: ...]\n{end}".encode())
-        except OSError as error:
-            self._failure = error.strerror
+        except OSError:
             self.discard()
             return None
         self._file.close()

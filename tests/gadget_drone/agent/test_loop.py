@@ -32,6 +32,7 @@ class Bench:
         self.journal = Journal.create(directory / "turn.ndjson", base_seq=0)
         self.control = Control()
         self.kept: list[Path] = []
+        self.has_room = True
         self.conversation = Conversation(self.client, SystemMessage(content="You work."), [], set())
         self.conversation.add(UserMessage(content="Go."))
 
@@ -61,7 +62,9 @@ class Bench:
     def events(self) -> list[dict[str, Any]]:
         return list(self.journal.unacked())
 
-    def _keep(self, path: Path) -> BlobRef:
+    def _keep(self, path: Path) -> BlobRef | None:
+        if not self.has_room:
+            return None
         self.kept.append(path)
         return BlobRef(blob_id="b", size_bytes=path.stat().st_size)
 
@@ -273,6 +276,16 @@ async def test_a_large_output_is_cut_in_the_event_and_kept_whole(bench: Any) -> 
     assert stage.kept[0].read_text().endswith("100000\n")
     live = "".join(event["content"] for event in events if event["type"] == "toolOutput")
     assert live.startswith("1\n2\n3\n")
+
+
+async def test_a_large_output_for_which_there_is_no_room_is_told_by_its_ends(bench: Any) -> None:
+    stage = bench(Reply(Call("shell", {"command": "seq 100000"})), Reply(Text("Many.")))
+    stage.has_room = False
+    events = await stage.run()
+    result = next(event for event in events if event["type"] == "toolCall")
+    assert result["blob"] is None
+    assert "bytes in all" in result["response"]
+    assert "kept" not in result["response"]
 
 
 async def test_cancelling_the_loop_ends_the_tool(bench: Any) -> None:
