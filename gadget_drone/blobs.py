@@ -32,7 +32,7 @@ class BlobUploads:
     def keep(self, turn: str, spool: Path) -> BlobRef | None:
         """Takes over a spool file; None, and it is deleted, when too much waits already. Raises OSError."""
         size_bytes = spool.stat().st_size
-        waiting_bytes = sum(path.stat().st_size for path in self._folder.glob(f"*{_SUFFIX}"))
+        waiting_bytes = sum(path.stat().st_size for path in self._waiting())
         if waiting_bytes + size_bytes > self._max_waiting_bytes:
             log.warning("an output of %d bytes is not kept: %d bytes wait to be uploaded", size_bytes, waiting_bytes)
             spool.unlink()
@@ -44,8 +44,9 @@ class BlobUploads:
 
     def remove_leftovers(self) -> None:
         """Deletes spool files that no event names: their tool was cut off by a crash."""
+        waiting = self._waiting()
         for path in self._folder.iterdir():
-            if path.suffix != _SUFFIX and path.is_file():
+            if path not in waiting and path.is_file():
                 path.unlink(missing_ok=True)
 
     def wake(self) -> None:
@@ -56,7 +57,7 @@ class BlobUploads:
         """Uploads for as long as the drone lives."""
         while True:
             self._wake.clear()
-            for path in sorted(self._folder.glob(f"*{_SUFFIX}")):
+            for path in self._waiting():
                 turn, blob, _ = path.name.split(".")
                 try:
                     await self._server.put_blob(turn, blob, path)
@@ -72,6 +73,9 @@ class BlobUploads:
                     continue
                 path.unlink(missing_ok=True)
             await self._wake.wait()
+
+    def _waiting(self) -> list[Path]:
+        return sorted(path for path in self._folder.glob(f"*.*{_SUFFIX}") if path.name.count(".") == 2)
 
     def _retry_later(self) -> None:
         asyncio.get_running_loop().call_later(_RETRY_S, self._wake.set)

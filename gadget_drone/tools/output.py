@@ -85,9 +85,7 @@ class SpooledOutput:
         whole = self._close(end)
         half = (INLINE_BYTES - 300) // 2
         # Whether the whole is kept is the user's to know (the event's `blob`): no tool gets at it.
-        note = (
-            f"\n[... cut: {self.size} bytes in all, here the beginning and the end; put it in a file to see more ...]\n"
-        )
+        note = f"\n[... cut: {self.size} bytes in all, here are both ends; put it in a file to see more of it ...]\n"
         return head(text, half) + note + tail(end, half), whole
 
     def discard(self) -> None:

@@ -38,6 +38,7 @@ async def test_a_spool_that_no_event_names_is_deleted_at_the_start(folder: Path)
     kept = blobs.keep("turn", spooled(folder, 5))
     assert kept is not None
     spooled(folder, 7)
+    (folder / "nothing-of-ours.blob").write_text("x")
     blobs.remove_leftovers()
     assert [path.name for path in folder.iterdir()] == [f"turn.{kept.blob_id}.blob"]
     await server.close()
