@@ -30,8 +30,10 @@ PLAN = 2
 class Story:
     """A turn of two steps and two tool calls that stands still at one moment until `go_on`."""
 
-    def __init__(self, moment: Moment) -> None:
+    def __init__(self, moment: Moment, padding_chars: int = 0) -> None:
+        """`padding_chars` make each answer longer."""
         self.moment = moment
+        self._padding = Text("." * padding_chars)
         self.prompt = f"Do it. {new_id()}"
         self.first, self.second = f"{new_id()}a", f"{new_id()}b"
         self._first_token = Gate(is_open=moment is not Moment.FIRST_TOKEN)
@@ -43,15 +45,19 @@ class Story:
     @property
     def steps(self) -> list[Step]:
 
+        more = [self._padding] if self._padding.content else []
+
         def work(attempt: int) -> Reply:
             # Each attempt has ids of its own, as a real model's would.
             mark = "" if attempt == 1 else str(attempt)
             second = self.second + mark
             held = held_call(second, self._file) if self._holds_tool else logged_call(second)
             calls = logged_call(self.first + mark), held
-            return HeldReply(self._first_token, Text("I begin. ", 3), self._mid_stream, Text("And go on.", 2), *calls)
+            return HeldReply(
+                self._first_token, Text("I begin. ", 3), self._mid_stream, Text("And go on.", 2), *more, *calls
+            )
 
-        return [work, lambda _attempt: HeldReply(self._between, Text("It is done.", 3))]
+        return [work, lambda _attempt: HeldReply(self._between, Text("It is done.", 3), *more)]
 
     async def reach(self, stage: Stage) -> str:
         """Sends the prompt, and returns at the moment; the turn's id."""

@@ -8,6 +8,7 @@ import pytest
 from tests.faults.moments import Moment, Story
 from tests.faults.oracles import check_all
 from tests.faults.stage import Stage
+from tests.harness import until
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda data: b"",
@@ -15,6 +16,11 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "garbage": lambda data: data[: len(data) // 2] + b"\x00\xff{]\n" + data[len(data) // 2 :],
     "zeros": lambda data: b"\x00" * len(data),
 }
+
+
+async def _is_offline(stage: Stage) -> bool | None:
+    found = await stage.drone.registration()
+    return True if found is not None and found["status"] == "offline" else None
 
 
 def _aside(stage: Stage) -> list[str]:
@@ -33,7 +39,9 @@ async def test_a_damaged_file_of_a_turn_is_set_aside_and_the_turn_goes_on(stage:
     document = await stage.until_over(turn)
     assert document["status"] == "finished", document
     assert stage.calls == [story.first, story.second], "a tool whose fate is not known was run again"
-    if name == "work-order.json" or damage in ("garbage", "zeros"):
+    told = [e["code"] for e in await stage.user.events(turn) if e["type"] == "notice" and e["epoch"] > 1]
+    assert told, "the user is not told that the turn goes on without what was damaged"
+    if damage == "garbage":  # what ends in the middle of a line is what any crash leaves
         assert path.name in _aside(stage), _aside(stage)
     await check_all(stage, lost_journal=True)
 
@@ -42,6 +50,7 @@ async def test_a_damaged_file_of_a_turn_is_set_aside_and_the_turn_goes_on(stage:
 async def test_a_damaged_workspace_file_is_set_aside_and_the_drone_works_again(stage: Stage, damage: str) -> None:
     """Whether it finds its old identity or gets a new one: the next prompt is worked on."""
     await stage.kill_drone()
+    await until(lambda: _is_offline(stage))
     path: Path = stage.drone.gadget / "workspace.json"
     path.write_bytes(DAMAGES[damage](path.read_bytes()))
     await stage.heal()

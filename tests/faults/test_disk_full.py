@@ -18,6 +18,10 @@ _TRIES_S = 3.0
 """For how long a drone is let try to come up on a full disk."""
 
 
+_MORE_CHARS = 20_000
+"""More than the last page of a file has room for."""
+
+
 @pytest.fixture
 async def on_a_small_disk(fault_mongo: Mongo, fault_web: Web, tmp_path: Path) -> AsyncIterator[tuple[Stage, Disk]]:
     async with _on_a_small_disk(fault_mongo, fault_web, tmp_path) as made:
@@ -38,7 +42,7 @@ async def test_a_disk_that_fills_up_ends_the_turn_and_the_next_one_works(
     on_a_small_disk: tuple[Stage, Disk], moment: Moment
 ) -> None:
     stage, disk = on_a_small_disk
-    story = Story(moment)
+    story = Story(moment, _MORE_CHARS)
     # Once before, so that the checkout is there.
     await stage.next_prompt_works()
     await stage.drone.until_available()
