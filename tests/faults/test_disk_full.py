@@ -11,6 +11,7 @@ from tests.faults.disk import Disk, small_disk
 from tests.faults.moments import Moment, Story
 from tests.faults.mongo import Mongo
 from tests.faults.oracles import check_all
+from tests.faults.selection import moments
 from tests.faults.stage import Stage, staged
 from tests.harness import Web
 
@@ -18,6 +19,7 @@ _TRIES_S = 3.0
 """For how long a drone is let try to come up on a full disk."""
 
 
+_WHEN = (Moment.FIRST_TOKEN, Moment.MID_STREAM, Moment.DURING_TOOL, Moment.BETWEEN, Moment.AT_END)
 _MORE_CHARS = 20_000
 """More than the last page of a file has room for."""
 
@@ -35,9 +37,7 @@ async def _on_a_small_disk(mongo: Mongo, web: Web, directory: Path) -> AsyncIter
             yield stage, disk
 
 
-@pytest.mark.parametrize(
-    "moment", [Moment.FIRST_TOKEN, Moment.MID_STREAM, Moment.DURING_TOOL, Moment.BETWEEN, Moment.AT_END]
-)
+@moments(quick=(Moment.MID_STREAM, Moment.DURING_TOOL), of=_WHEN)
 async def test_a_disk_that_fills_up_ends_the_turn_and_the_next_one_works(
     on_a_small_disk: tuple[Stage, Disk], moment: Moment
 ) -> None:

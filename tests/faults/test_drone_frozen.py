@@ -13,7 +13,7 @@ _FOUND_DEAD_S = 20.0
 """15 s are promised, the rest is the machine's."""
 
 
-@moments(quick=(Moment.BEFORE_ACCEPT, Moment.MID_STREAM, Moment.DURING_TOOL, Moment.AT_END))
+@moments(quick=(Moment.MID_STREAM, Moment.AT_END))
 async def test_a_drone_that_freezes_for_a_moment_goes_on(stage: Stage, moment: Moment) -> None:
     async def strike() -> None:
         stage.freeze(stage.drone)

@@ -16,7 +16,7 @@ def _plan() -> list[tuple[int, int]]:
     """Seeds, and how many histories of each."""
     if found := os.environ.get("GADGET_FAULT_SEED"):
         return [(int(found), int(os.environ.get("GADGET_FAULT_HISTORIES", _A_SEED)))]
-    wanted = int(os.environ.get("GADGET_FAULT_HISTORIES", 10))
+    wanted = int(os.environ.get("GADGET_FAULT_HISTORIES", 5))
     return [(number, _A_SEED) for number in range(1, -(-wanted // _A_SEED) + 1)]
 
 

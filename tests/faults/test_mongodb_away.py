@@ -33,14 +33,14 @@ async def _drone_gets_to_the_end(stage: Stage, moment: Moment) -> None:
         await until_journaled(stage, next(iter(stage.prompts)))
 
 
-@moments()
+@moments(quick=(Moment.BEFORE_ACCEPT, Moment.MID_STREAM, Moment.AT_END, Moment.IN_RECOVERY))
 async def test_a_killed_mongodb_loses_nothing(stage: Stage, moment: Moment) -> None:
     story, turn = await through(stage, moment, _kill(stage), lambda: _drone_gets_to_the_end(stage, moment))
     await check_undisturbed(stage, story, turn)
     await check_all(stage)
 
 
-@moments(quick=(Moment.BEFORE_ACCEPT, Moment.MID_STREAM, Moment.AT_END))
+@moments(quick=(Moment.MID_STREAM,))
 async def test_a_mongodb_that_freezes_loses_nothing(stage: Stage, moment: Moment) -> None:
     story, turn = await through(stage, moment, _freeze(stage), lambda: _drone_gets_to_the_end(stage, moment))
     await check_undisturbed(stage, story, turn)

@@ -17,7 +17,7 @@ _REFUSED_S = 20.0
 _SETTLES_S = 3.0
 
 
-@moments(quick=(Moment.BEFORE_ACCEPT, Moment.DURING_TOOL, Moment.AT_END))
+@moments(quick=(Moment.DURING_TOOL,))
 async def test_a_second_daemon_in_the_same_folder_is_refused(stage: Stage, moment: Moment) -> None:
     async def strike() -> None:
         first = stage.drone

@@ -35,7 +35,7 @@ async def test_a_killed_web_service_disturbs_no_turn(stage: Stage, moment: Momen
     await check_all(stage)
 
 
-@moments(quick=(Moment.MID_STREAM, Moment.DURING_TOOL, Moment.AT_END))
+@moments(quick=(Moment.DURING_TOOL, Moment.AT_END))
 async def test_a_restart_of_the_web_service_disturbs_no_turn(stage: Stage, moment: Moment) -> None:
     async def strike() -> None:
         await asyncio.to_thread(stage.web.stop)
@@ -46,7 +46,7 @@ async def test_a_restart_of_the_web_service_disturbs_no_turn(stage: Stage, momen
     await check_all(stage)
 
 
-@moments(quick=(Moment.BEFORE_ACCEPT, Moment.MID_STREAM, Moment.AT_END))
+@moments(quick=(Moment.MID_STREAM, Moment.AT_END))
 async def test_a_web_service_that_freezes_for_a_moment_disturbs_no_turn(stage: Stage, moment: Moment) -> None:
     async def strike() -> None:
         stage.freeze(stage.web)
