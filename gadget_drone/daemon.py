@@ -89,6 +89,7 @@ class Daemon:
                 "crashRecoveryResponse": self._recovered,
             },
             self._on_up,
+            lambda: workspace.note_connection(is_connected=False),
         )
 
     async def register(self) -> None:
@@ -143,6 +144,7 @@ class Daemon:
         """The connection stands: say what we are doing, send what is not acknowledged, ask about what a crash left."""
         assert self._tasks is not None
         log.info("connected to %s", self._server.url)
+        self._workspace.note_connection(is_connected=True)
         self._blobs.wake()
         if self._hello is not None:
             self._hello.cancel()

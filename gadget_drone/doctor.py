@@ -9,10 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gadget_api.model import utc_now
 from gadget_drone.server import Server
 from gadget_drone.tools.ripgrep import find_ripgrep
+from gadget_drone.workspace import inspect_workspace
+from gadget_drone.workspace_lock import Holder
 
 _MIN_FREE_BYTES = 1024**3
+_MAX_SKEW_S = 30.0
+"""More, and the times and durations that users are shown make no sense."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +47,9 @@ def examine(workspace: Path, server: str) -> list[Finding]:
         _ripgrep(),
         _workspace(workspace),
         _disk(workspace),
+        *_gadget_dir(workspace),
         _sandbox(),
-        asyncio.run(_server(server)),
+        *asyncio.run(_server(server)),
     ]
 
 
@@ -71,7 +77,40 @@ def _disk(workspace: Path) -> Finding:
     if not workspace.exists():
         return Finding("disk", False, "unknown without a workspace", is_needed=False)
     free = shutil.disk_usage(workspace).free
-    return Finding("disk", free > _MIN_FREE_BYTES, f"{free / 1024**3:.1f} GiB free", is_needed=False)
+    says = f"{free / 1024**3:.1f} GiB free" + ("" if free > _MIN_FREE_BYTES else f"; make room in {workspace}")
+    return Finding("disk", free > _MIN_FREE_BYTES, says, is_needed=False)
+
+
+def _gadget_dir(workspace: Path) -> list[Finding]:
+    if not workspace.is_dir():
+        return []
+    view = inspect_workspace(workspace.resolve())
+    findings = [_lock(view.holder)]
+    findings += [
+        Finding("file", False, f".gadget/{name} is damaged; a drone that starts here sets it aside", is_needed=False)
+        for name in view.damaged
+    ]
+    findings += [
+        Finding("file", False, f".gadget/{folder}: {reason} Look at it, and delete it.", is_needed=False)
+        for folder, reason in view.set_aside.items()
+    ]
+    return findings
+
+
+def _lock(holder: Holder | None) -> Finding:
+    if holder is None:
+        return Finding("lock", True, "free")
+    try:
+        state = Path(f"/proc/{holder.pid}/stat").read_text().rpartition(") ")[2][0]
+    except FileNotFoundError:
+        state = "R" if sys.platform != "linux" else ""
+    if state == "T":
+        says = f"held by process {holder.pid}, which is stopped; let it go on (kill -CONT {holder.pid}), or end it"
+    elif not state:
+        says = "held by a process that is not to be seen from here (of another container or machine?); end it there"
+    else:
+        return Finding("lock", True, f"held by the drone that works here (process {holder.pid})")
+    return Finding("lock", False, says, is_needed=False)
 
 
 def _sandbox() -> Finding:
@@ -80,11 +119,19 @@ def _sandbox() -> Finding:
     return Finding("sandbox", found is not None, says, is_needed=False)
 
 
-async def _server(url: str) -> Finding:
+async def _server(url: str) -> list[Finding]:
     server = Server(url)
     try:
-        if await server.is_alive():
-            return Finding("server", True, url)
+        health = await server.health()
     finally:
         await server.close()
-    return Finding("server", False, f"nothing answers at {url}; start it (gadget-code serve), or mend --server")
+    if health is None:
+        says = f"nothing answers at {url}; start it (gadget-code serve), or mend --server"
+        return [Finding("server", False, says)]
+    findings = [Finding("server", True, url)]
+    if health.date is not None:
+        behind_s = (health.date - utc_now()).total_seconds()
+        says = f"{abs(behind_s):.0f} s {'behind' if behind_s > 0 else 'ahead of'} the server's"
+        is_well = abs(behind_s) < _MAX_SKEW_S
+        findings.append(Finding("clock", is_well, says if is_well else f"{says}; set it right", is_needed=False))
+    return findings

@@ -204,6 +204,42 @@ class Journal:
             self._entries.popleft()
 
 
+@dataclass(frozen=True)
+class Summary:
+    """What a journal says to somebody who only looks."""
+
+    event_count: int = 0
+    """Not acknowledged."""
+    size_bytes: int = 0
+    """Of these events."""
+    epoch: int | None = None
+    """Of the newest event; None: all is acknowledged."""
+    step_count: int | None = None
+    """Model calls of the turn, as far as the newest `step` says; None: there is none in it."""
+    is_damaged: bool = False
+
+
+def summarize(path: Path) -> Summary:
+    """Reads and changes nothing, so that a daemon may write meanwhile. Raises OSError."""
+    sizes: dict[int, int] = {}
+    epoch = steps = None
+    try:
+        with path.open("rb") as lines:
+            for line in lines:
+                if not line.endswith(b"\n"):
+                    break
+                event = orjson.loads(line)
+                if "acked" in event:
+                    sizes = {seq: size for seq, size in sizes.items() if seq > event["acked"]}
+                    continue
+                sizes[event["seq"]] = len(line)
+                epoch = event["epoch"]
+                steps = event["index"] if event["type"] == "step" else steps
+    except (ValueError, KeyError, TypeError, IsADirectoryError):
+        return Summary(is_damaged=True)
+    return Summary(len(sizes), sum(sizes.values()), epoch, steps)
+
+
 def _head(acked_seq: int, *, is_blind: bool) -> bytes:
     return orjson.dumps({"acked": acked_seq, **({"blind": True} if is_blind else {})}) + b"\n"
 

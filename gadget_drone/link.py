@@ -50,10 +50,14 @@ class WireJson:
 
 
 class Link:
-    """`on_up` is called each time the connection stands, before anything else is sent on it."""
+    """`on_up` is called each time the connection stands, before anything else is sent on it; `on_down` when it is
+    lost."""
 
-    def __init__(self, handlers: Mapping[str, Handler], on_up: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, handlers: Mapping[str, Handler], on_up: Callable[[], Awaitable[None]], on_down: Callable[[], None]
+    ) -> None:
         self._on_up = on_up
+        self._on_down = on_down
         table = events_between(Peer.WEB, Peer.DRONE)
         if missing := table.keys() - handlers.keys():
             raise LookupError(f"events without a handler: {missing}")
@@ -78,6 +82,7 @@ class Link:
                 await self._on_up()
                 await self._gone.wait()
                 log.warning("the connection to %s is lost", url)
+                self._on_down()
             except Unavailable as exc:
                 log.info("%s", exc.message)
             await self.drop()

@@ -1,6 +1,9 @@
 """The web service, as a drone asks it over REST."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,12 @@ from gadget_api.users import SignedIn
 
 _TIMEOUT = httpx.Timeout(60.0, connect=10.0)
 BLOB_PART_BYTES = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Health:
+    date: datetime | None
+    """The server's clock, to the second; None: it does not say."""
 
 
 class Server:
@@ -59,11 +68,19 @@ class Server:
                 await self._request("PUT", f"/turns/{turn}/blobs/{blob}", params={"offset": offset}, content=part)
                 offset += len(part)
 
-    async def is_alive(self) -> bool:
+    async def health(self) -> "Health | None":
+        """None when no server answers."""
         try:
-            return (await self._http.get(f"{self.url}/health/live", timeout=5.0)).is_success
+            answer = await self._http.get(f"{self.url}/health/live", timeout=5.0)
         except httpx.HTTPError:
-            return False
+            return None
+        if not answer.is_success:
+            return None
+        try:
+            date = parsedate_to_datetime(answer.headers["Date"])
+        except (KeyError, ValueError):
+            date = None
+        return Health(date)
 
     async def _request(self, method: str, path: str, **options: Any) -> Any:
         headers = {"Authorization": f"Bearer {self.token}"} if self.token is not None else {}

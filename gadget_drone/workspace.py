@@ -8,6 +8,7 @@ import os
 import re
 import stat
 import uuid
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,7 +24,8 @@ from gadget_api.work_order import OrderProject
 from gadget_api.workspace_files import WORKSPACE_VERSION, WorkOrderFile, WorkspaceFile
 from gadget_drone.durable import remove_file, replace_file
 from gadget_drone.git import ask_git, is_checkout_of
-from gadget_drone.workspace_lock import holder_of, take_lock
+from gadget_drone.journal import Summary, summarize
+from gadget_drone.workspace_lock import Holder, holder_of, note_connection, take_lock
 
 GADGET_DIR = ".gadget"
 REASON = "reason.txt"
@@ -99,6 +101,11 @@ class Workspace:
     def blobs_dir(self) -> Path:
         return self.gadget_dir / "blobs"
 
+    def note_connection(self, *, is_connected: bool) -> None:
+        """For `gadget-drone status`."""
+        with suppress(OSError, ValueError):  # nothing depends on it
+            note_connection(self._lock_fd, is_connected=is_connected)
+
     def update(self, **changes: Any) -> WorkspaceFile:
         """Changes `workspace.json`; `changes` by Python names. Raises OSError, and then nothing has changed."""
         changed = self.file.replace(**changes)
@@ -151,14 +158,16 @@ class WorkspaceView:
     file: WorkspaceFile | None
     """None: no drone has worked here, or `workspace.json` is damaged."""
     work_order: WorkOrderFile | None
-    pid: int | None
-    """Of the drone that works here now."""
-    since: str | None
-    """When it started, ISO 8601."""
-    journals: tuple[str, ...]
-    """The ids of turns that are not acknowledged yet."""
+    holder: Holder | None
+    """The drone that works here now."""
+    journals: Mapping[str, Summary]
+    """Of the turns that are not acknowledged yet, by their ids."""
+    waiting_outputs: tuple[int, ...]
+    """The sizes, in bytes, of the large outputs that wait to be uploaded."""
     damaged: tuple[str, ...]
     """Names of files that do not parse."""
+    set_aside: Mapping[str, str]
+    """The `corrupt-<time>/` folders, and why each is there."""
 
 
 def inspect_workspace(directory: Path) -> WorkspaceView:
@@ -175,16 +184,25 @@ def inspect_workspace(directory: Path) -> WorkspaceView:
             damaged.append(name)
             return None
 
-    pid, since = holder_of(gadget_dir / "lock")
+    journals = {path.stem: summarize(path) for path in sorted((gadget_dir / "journal").glob("*.ndjson"))}
+    damaged += [f"journal/{turn}.ndjson" for turn, summary in journals.items() if summary.is_damaged]
     return WorkspaceView(
         dir=directory,
         file=load("workspace.json", WorkspaceFile),
         work_order=load("work-order.json", WorkOrderFile),
-        pid=pid,
-        since=since,
-        journals=tuple(sorted(path.stem for path in (gadget_dir / "journal").glob("*.ndjson"))),
+        holder=holder_of(gadget_dir / "lock"),
+        journals=journals,
+        waiting_outputs=tuple(path.stat().st_size for path in (gadget_dir / "blobs").glob("*.blob")),
         damaged=tuple(damaged),
+        set_aside={folder.name: _reason_in(folder) for folder in sorted(gadget_dir.glob("corrupt-*"))},
     )
+
+
+def _reason_in(folder: Path) -> str:
+    try:
+        return (folder / REASON).read_text().strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return "nobody wrote down why"
 
 
 def _refused(message: str) -> GadgetError:

@@ -4,6 +4,7 @@ import fcntl
 import os
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from gadget_api.errors import ErrorCode, GadgetError
@@ -11,6 +12,19 @@ from gadget_api.model import iso, utc_now
 
 _LOCK_TRIES = 5
 _LOCK_PAUSE_S = 0.02
+_MAX_BYTES = 200
+
+
+@dataclass(frozen=True)
+class Holder:
+    """What the holder of a lock says of itself in it: lines with its process id, when it began (ISO 8601), and whether
+    it is connected since when. A disk that was full has none of it."""
+
+    pid: int | None = None
+    since: str | None = None
+    is_connected: bool = False
+    connection_since: str | None = None
+    """Since when it is connected, or not; None: it has not been yet."""
 
 
 def take_lock(path: Path) -> int:
@@ -31,9 +45,9 @@ def take_lock(path: Path) -> int:
             os.ftruncate(fd, 0)
             os.write(fd, f"{os.getpid()}\n{iso(utc_now())}\n".encode())
     except BlockingIOError as error:
-        pid, since = _holder(fd)
+        holder = _holder(fd)
         os.close(fd)
-        who = f"process {pid}, since {since}" if pid else "its process is not known"
+        who = f"process {holder.pid}, since {holder.since}" if holder.pid else "its process is not known"
         raise GadgetError(
             ErrorCode.WORKSPACE_IN_USE,
             f"Another drone ({who}) works in {path.parent.parent}: stop it, or choose another directory with "
@@ -45,21 +59,33 @@ def take_lock(path: Path) -> int:
     return fd
 
 
-def _holder(fd: int) -> tuple[int | None, str | None]:
-    lines = os.pread(fd, 200, 0).decode("ascii", "replace").splitlines()
-    return (int(lines[0]), lines[1]) if len(lines) == 2 and lines[0].isdecimal() else (None, None)
+def note_connection(fd: int, *, is_connected: bool) -> None:
+    """Says in the lock file whether its holder is connected, and since now. Raises OSError."""
+    pid, since, _ = os.pread(fd, _MAX_BYTES, 0).decode("ascii", "replace").split("\n", 2)
+    state = "connected" if is_connected else "disconnected"
+    note = f"{pid}\n{since}\n{state} {iso(utc_now())}\n".encode()
+    os.pwrite(fd, note, 0)
+    os.ftruncate(fd, len(note))
 
 
-def holder_of(path: Path) -> tuple[int | None, str | None]:
-    """The process id of the daemon that holds the lock, and since when (ISO 8601); None where nobody does."""
+def _holder(fd: int) -> Holder:
+    lines = os.pread(fd, _MAX_BYTES, 0).decode("ascii", "replace").splitlines()
+    if len(lines) < 2 or not lines[0].isdecimal():
+        return Holder()
+    state, _, since = lines[2].partition(" ") if len(lines) > 2 else ("", "", "")
+    return Holder(int(lines[0]), lines[1], state == "connected", since or None)
+
+
+def holder_of(path: Path) -> Holder | None:
+    """The daemon that holds the lock; None when nobody does."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except (FileNotFoundError, NotADirectoryError):
-        return None, None
+        return None
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return _holder(fd)
     finally:
         os.close(fd)
-    return None, None
+    return None

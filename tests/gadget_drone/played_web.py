@@ -2,7 +2,9 @@
 withholds acknowledgements, refuses or revokes where the test says so. Nothing of the product's service is in it."""
 
 import asyncio
+import time
 from collections.abc import Callable
+from email.utils import formatdate
 from typing import Any, Self
 
 import socketio
@@ -34,6 +36,8 @@ class PlayedWeb:
         self.acknowledges = True
         self.revokes = False
         self.steers: list[dict[str, Any]] = []
+        self.clock_s = 0.0
+        """How much its clock is ahead."""
         self.url = ""
         self._model_url, self._git_url, self._prompt = model_url, git_url, prompt
         self._arrived = asyncio.Event()
@@ -198,7 +202,7 @@ class PlayedWeb:
         return web.json_response({"items": [item], "nextCursor": None})
 
     async def _live(self, _request: web.Request) -> web.Response:
-        return web.json_response({})
+        return web.json_response({}, headers={"Date": formatdate(time.time() + self.clock_s, usegmt=True)})
 
     async def _blob(self, request: web.Request) -> web.Response:
         await request.read()

@@ -1,8 +1,10 @@
 """A real drone in its own process, real files, a scripted model, and a web service that the test plays."""
 
 import asyncio
+import json
 import random
 import resource
+import signal
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -250,3 +252,62 @@ async def test_a_recovery_on_a_full_disk_says_what_to_do_and_goes_on_when_there_
     await stage.web.store_again()
     assert (await stage.until_over())["status"] == "finished"
     await stage.until_idle()
+
+
+async def command(stage: Stage, name: str, *options: str) -> str:
+    """What `gadget-drone name` prints."""
+    ran = await asyncio.create_subprocess_exec(
+        *[sys.executable, "-P", "-m", "gadget_drone", name, "--server", stage.web.url, *options],
+        cwd=stage.workspace,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    printed, _ = await asyncio.wait_for(ran.communicate(), 30)
+    return printed.decode()
+
+
+async def test_status_says_what_the_drone_waits_for(stage_for: Any) -> None:
+    stage = await stage_for(Script([Reply(Call("shell", {"command": "sleep 600"}))]))
+    stage.web.stores = False
+    await stage.web.dispatch()
+    await stage.web.until("toolStarted")
+    found = json.loads(await command(stage, "status", "--json"))
+    assert (found["connected"], found["connectionSince"] is not None) == (True, True)
+    (turn,) = found["unacknowledgedTurns"]
+    assert (turn["turnId"], turn["epoch"], turn["stepCount"]) == (stage.web.turn, 1, 1)
+    assert turn["eventCount"] >= 3
+    assert turn["sizeBytes"] > 500
+    told = await command(stage, "status")
+    assert "connected since" in told
+    assert "epoch 1, 1 steps" in told
+    await stage.web.__aexit__()
+    async with asyncio.timeout(20):
+        while "not connected since" not in await command(stage, "status"):  # noqa: ASYNC110  (another process says it)
+            await asyncio.sleep(0.1)
+    await asyncio.to_thread(stage.drone.kill)
+    (journal,) = (stage.gadget / "journal").iterdir()
+    journal.write_bytes(b"{]\n")
+    (stage.gadget / "blobs" / f"{stage.web.turn}.b.blob").write_bytes(b"x" * 99)
+    told = await command(stage, "status")
+    assert f"Damaged     journal/{stage.web.turn}.ndjson" in told
+    assert "1 (99 bytes) wait to be uploaded" in told
+    assert "does not run" in told
+
+
+async def test_doctor_sees_a_stopped_drone_a_wrong_clock_and_damaged_files(stage_for: Any) -> None:
+    stage = await stage_for(Script([]))
+    await stage.web.until("droneStatus")
+    (stage.gadget / "corrupt-20260101T000000Z").mkdir()
+    (stage.gadget / "work-order.json").write_text("{")
+    well = await command(stage, "doctor")
+    assert f"held by the drone that works here (process {stage.drone.pid})" in well
+    assert "ok      clock" in well
+    stage.web.clock_s = -3600.0
+    stage.drone.signal(signal.SIGSTOP)
+    try:
+        ill = await command(stage, "doctor")
+    finally:
+        stage.drone.signal(signal.SIGCONT)
+    assert f"kill -CONT {stage.drone.pid}" in ill
+    assert "3600 s ahead of the server's; set it right" in ill
+    assert ".gadget/work-order.json is damaged" in ill
+    assert "corrupt-20260101T000000Z: nobody wrote down why" in ill

@@ -36,7 +36,7 @@ async def test_an_end_that_is_no_server_is_dialled_again(answer: Answer) -> None
     async def never(_: object = None) -> None:
         raise AssertionError("nothing is said to us")
 
-    link = Link({name: never for name in events_between(Peer.WEB, Peer.DRONE)}, never)
+    link = Link({name: never for name in events_between(Peer.WEB, Peer.DRONE)}, never, lambda: None)
     server = await asyncio.start_server(connected, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     running = asyncio.create_task(link.run(url, lambda: "token"))

@@ -119,13 +119,23 @@ async def test_a_second_daemon_is_refused_until_the_first_is_killed(place: Path)
         Workspace.open(place, hostname="other")
     assert refused.value.code is ErrorCode.WORKSPACE_IN_USE
     assert on_disk(place) == before
-    view = inspect_workspace(place)
-    assert view.pid == first.pid
-    assert view.since is not None
+    holder = inspect_workspace(place).holder
+    assert holder is not None
+    assert (holder.pid, holder.since is not None, holder.connection_since) == (first.pid, True, None)
     first.kill()
     await first.communicate()
-    assert inspect_workspace(place).pid is None
+    assert inspect_workspace(place).holder is None
     Workspace.open(place, hostname="h").close()
+
+
+def test_the_holder_says_whether_it_is_connected(place: Path) -> None:
+    with Workspace.open(place, hostname="box") as workspace:
+        for is_connected in (True, False, True):
+            workspace.note_connection(is_connected=is_connected)
+            holder = inspect_workspace(place).holder
+            assert holder is not None
+            assert (holder.pid, holder.is_connected) == (os.getpid(), is_connected)
+            assert holder.connection_since is not None
 
 
 def test_a_child_that_outlives_the_daemon_does_not_keep_the_lock(place: Path) -> None:
@@ -268,7 +278,9 @@ def test_a_workspace_that_is_the_projects_checkout_is_its_directory(place: Path,
 
 def test_a_directory_that_was_never_a_workspace_can_be_inspected(place: Path) -> None:
     view = inspect_workspace(place)
-    assert (view.file, view.pid, view.work_order, view.journals, view.damaged) == (None, None, None, (), ())
+    assert (view.file, view.holder, view.work_order) == (None, None, None)
+    assert not view.journals
+    assert not view.damaged
     assert list(place.iterdir()) == []
 
 
