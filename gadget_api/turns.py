@@ -35,19 +35,21 @@ class Waiting(StrEnum):
     """What a turn waits for, for a program; `statusReason` says it to a person."""
 
     DRONE = "drone"
-    """None is registered, or the chosen one is gone."""
+    """A drone: none is registered, or the chosen one is gone."""
     DRONE_OFFLINE = "droneOffline"
-    """Queued, and no drone that fits is connected."""
+    """A drone that fits to connect."""
     DRONE_BUSY = "droneBusy"
+    """A drone to be free: each works on another turn."""
     DRONE_RESERVED = "droneReserved"
-    """Each drone is kept for another session."""
+    """A drone to be released: each is kept for another session."""
     DRONE_REFUSED = "droneRefused"
+    """A drone that takes it: the one that was asked did not; it is asked again."""
     WORKSPACE = "workspace"
-    """The user edits in it by hand."""
+    """The user, who edits in the workspace by hand."""
     DRONE_LOST = "droneLost"
-    """Processing, and the connection to its drone is lost: wait, cancel, or continue on another drone."""
+    """Its drone, whose connection was lost while it worked: wait, cancel, or continue on another drone."""
     CANCEL = "cancel"
-    """Its drone is ending it."""
+    """Its drone to end it; the service does so after 5 s."""
 
 
 def duration_label(duration_ms: int) -> str:

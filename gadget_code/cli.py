@@ -116,6 +116,16 @@ def _add_resources(commands: Any) -> None:
     action(provider, "list", "provider_list", "list them")
     action(provider, "remove", "provider_remove", "remove one and its key").add_argument("which", metavar="NAME")
 
+    turn = group("turn", "prompts and their work")
+    action(turn, "show", "turn_show", "say where one stands, and what it waits for").add_argument("which", metavar="ID")
+    action(turn, "cancel", "turn_cancel", "end one; withdraw one that waits").add_argument("which", metavar="ID")
+    steer = action(turn, "steer", "turn_steer", "put a message before the model at the next step")
+    steer.add_argument("which", metavar="ID")
+    steer.add_argument("text", help="what it shall be told")
+    go_on = action(turn, "continue", "turn_continue", "go on with one whose drone is lost, on another drone")
+    go_on.add_argument("which", metavar="ID")
+    go_on.add_argument("--drone", metavar="NAME", help="default: any other that fits")
+
     session = group("session", "your conversations")
     action(session, "list", "session_list", "list them, newest first")
     action(session, "remove", "session_remove", "remove one with all its turns").add_argument("which", metavar="ID")

@@ -25,16 +25,8 @@ class Vault:
     def open(cls, key_file: Path) -> "Vault":
         """With the key in `key_file`, which is made (mode 0600) when it does not exist. Raises GadgetError."""
         try:
-            key_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            try:
-                descriptor = os.open(key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            except FileExistsError:
-                pass
-            else:
-                with os.fdopen(descriptor, "w") as file:
-                    file.write(secrets.token_hex(32) + "\n")
-                    file.flush()
-                    os.fsync(file.fileno())
+            if not key_file.exists():
+                _make_key(key_file)
             return cls(bytes.fromhex(key_file.read_text().strip()))
         except (OSError, ValueError) as exc:
             raise GadgetError(
@@ -54,6 +46,22 @@ class Vault:
             raise GadgetError(
                 ErrorCode.INTERNAL, f"The key of provider {provider.name} cannot be decrypted; enter it again."
             ) from exc
+
+
+def _make_key(key_file: Path) -> None:
+    """Whole or not at all, and once, whoever else starts at this moment or dies in it."""
+    key_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = key_file.with_name(f".{key_file.name}.{secrets.token_hex(4)}")
+    with open(fresh, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(secrets.token_hex(32) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.link(fresh, key_file)
+    except FileExistsError:
+        pass  # another's, made meanwhile, is the one
+    finally:
+        fresh.unlink()
 
 
 def _bound_to(provider: Provider) -> bytes:

@@ -1,4 +1,4 @@
-"""`gadget-code project`, `provider`, `session` and `drone`: what a prompt needs, without a browser."""
+"""`gadget-code project`, `provider`, `turn`, `session` and `drone`: what a prompt needs, without a browser."""
 
 import argparse
 import json
@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from gadget_api.errors import ErrorCode, GadgetError
+from gadget_api.ids import new_id
 from gadget_code.client.api import ApiClient
 
 
@@ -54,6 +55,33 @@ async def provider_remove(api: ApiClient, arguments: argparse.Namespace) -> None
     await _remove(api, "/providers", "name", arguments)
 
 
+async def turn_show(api: ApiClient, arguments: argparse.Namespace) -> None:
+    turn = await api.get(f"/turns/{arguments.which}")
+    lines = [f"{turn['status']}: {turn['prompts']['user'][:60]}"]
+    if turn["statusReason"] is not None:
+        lines.append(turn["statusReason"])
+    if turn["error"] is not None:
+        lines.append(turn["error"]["message"])
+    lines += [f"waits for the next step: {steer['content'][:60]}" for steer in turn["steers"]]
+    _say(arguments, turn, "\n".join(lines))
+
+
+async def turn_cancel(api: ApiClient, arguments: argparse.Namespace) -> None:
+    await api.post(f"/turns/{arguments.which}/cancel", {})
+    _say(arguments, {}, "Cancelled.")
+
+
+async def turn_steer(api: ApiClient, arguments: argparse.Namespace) -> None:
+    await api.post(f"/turns/{arguments.which}/steer", {"content": arguments.text, "steerId": new_id()})
+    _say(arguments, {}, "It comes before the model at the next step.")
+
+
+async def turn_continue(api: ApiClient, arguments: argparse.Namespace) -> None:
+    drone = None if arguments.drone is None else (await _the_one(api, "/drones", "name", arguments.drone))["_id"]
+    await api.post(f"/turns/{arguments.which}/continue", {"droneId": drone})
+    _say(arguments, {}, "It goes on as soon as a drone takes it.")
+
+
 async def session_list(api: ApiClient, arguments: argparse.Namespace) -> None:
     sessions = [session async for session in api.items("/sessions")]
     lines = [f"{s['_id']}  {s['createdAt'][:16]}  {s['name']}" for s in sessions]
@@ -83,13 +111,18 @@ async def drone_token(api: ApiClient, arguments: argparse.Namespace) -> None:
 
 
 async def _remove(api: ApiClient, path: str, key: str, arguments: argparse.Namespace) -> None:
-    """Removes the one that has this name or id."""
-    found = [item async for item in api.items(path) if arguments.which in (item[key], item["_id"])]
+    item = await _the_one(api, path, key, arguments.which)
+    await api.delete(f"{path}/{item['_id']}")
+    _say(arguments, item, f"Removed {item[key]}.")
+
+
+async def _the_one(api: ApiClient, path: str, key: str, wanted: str) -> dict[str, Any]:
+    """The one that has this name or id. Raises GadgetError."""
+    found = [item async for item in api.items(path) if wanted in (item[key], item["_id"])]
     if len(found) != 1:
         many = "several have" if found else "none has"
-        raise GadgetError(ErrorCode.NOT_FOUND, f"There is not one such: {many} the name {arguments.which}; try its id.")
-    await api.delete(f"{path}/{found[0]['_id']}")
-    _say(arguments, found[0], f"Removed {found[0][key]}.")
+        raise GadgetError(ErrorCode.NOT_FOUND, f"There is not one such: {many} the name {wanted}; try its id.")
+    return found[0]
 
 
 def _say(arguments: argparse.Namespace, data: Any, text: str) -> None:

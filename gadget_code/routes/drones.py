@@ -10,6 +10,7 @@ from gadget_api.errors import Conflict, ErrorCode, NotAllowed
 from gadget_api.ids import new_id
 from gadget_api.model import utc_now
 from gadget_api.protocol import PROTOCOL_VERSION
+from gadget_api.turns import ChatTurnStatus
 from gadget_api.workspace import WorkspaceMode
 from gadget_code.auth.tokens import TokenKind
 from gadget_code.routes.access import (
@@ -20,6 +21,8 @@ from gadget_code.routes.access import (
     WithService,
     presented_token,
 )
+from gadget_code.service import Service
+from gadget_code.store.drones import LEASE
 from gadget_code.store.records import Page
 
 router = APIRouter(prefix="/drones", tags=["drones"])
@@ -61,13 +64,8 @@ async def register_drone(new: NewRegistration, request: Request, caller: AnyCall
             )
         )
     else:
-        elsewhere = (drone.hostname, drone.workspace_dir) != (new.hostname, new.workspace_dir)
-        if elsewhere and drone.status is not DroneStatus.OFFLINE:
-            raise Conflict(
-                ErrorCode.WORKSPACE_IN_USE,
-                f"This workspace is in use at {drone.hostname}:{drone.workspace_dir}; "
-                "delete .gadget/workspace.json here if this folder is a copy of it.",
-            )
+        if (drone.hostname, drone.workspace_dir) != (new.hostname, new.workspace_dir):
+            await _refuse_a_copy(service, drone)
         changes: dict[str, Any] = {**place, **({"name": new.name} if new.name else {})}
         drone = await drones.update({"_id": drone.id}, changes) or drone
     if caller.kind is TokenKind.DRONE:
@@ -81,6 +79,27 @@ async def register_drone(new: NewRegistration, request: Request, caller: AnyCall
         await service.store.tokens.revoke(drone=drone.id)
         token, _ = await service.store.tokens.issue(caller.user, TokenKind.DRONE, drone=drone.id)
     return Registered(registration=drone, token=token)
+
+
+async def _refuse_a_copy(service: Service, drone: DroneRegistration) -> None:
+    """Raises Conflict when the drone that had this workspace elsewhere may still be at work there."""
+    place = f"{drone.hostname}:{drone.workspace_dir}"
+    if drone.status is not DroneStatus.OFFLINE:
+        raise Conflict(
+            ErrorCode.WORKSPACE_IN_USE,
+            f"This workspace is in use at {place}; delete .gadget/workspace.json here if this folder is a copy of it.",
+        )
+    turns = await service.store.turns.unfinished({"drone": drone.id, "status": ChatTurnStatus.PROCESSING})
+    if turns:
+        raise Conflict(
+            ErrorCode.WORKSPACE_IN_USE,
+            f"The turn {turns[0].id} is at work at {place}, whose connection is lost; if that machine is gone, cancel "
+            "the turn first. If this folder is a copy, delete .gadget/workspace.json here.",
+        )
+    if utc_now() - drone.last_seen_at < LEASE:
+        raise Conflict(
+            ErrorCode.WORKSPACE_IN_USE, f"This workspace was in use at {place} a moment ago.", retryable=True
+        )
 
 
 @router.post("/tokens", status_code=201)

@@ -24,6 +24,9 @@ _WATCH_S = 2.0
 _PRESENCE_EVERY = 2  # rounds of the watch: well within the 15 s of a drone's lease
 _RATE_PER_S = 50.0
 _BURST = 200.0
+_EVENTS_PER_S = 2_000.0
+"""A drone of ours sends an event at a time, and merges what comes meanwhile; it stays far below."""
+_EVENTS_BURST = 10_000.0
 
 
 @dataclass
@@ -33,21 +36,44 @@ class Connection:
     sid: str
     identity: Identity
     replay: asyncio.Task[None] | None = None
-    _allowance: float = _BURST
-    _asked_at: float = field(default_factory=time.monotonic)
+    _requests: "_Allowance" = field(default_factory=lambda: _Allowance(_RATE_PER_S, _BURST))
+    _events: "_Allowance" = field(default_factory=lambda: _Allowance(_EVENTS_PER_S, _EVENTS_BURST))
 
     @property
     def is_drone(self) -> bool:
         return self.identity.kind is TokenKind.DRONE
 
     def spend(self) -> None:
-        """Counts one request of an IDE. Raises TooMany past 50 a second."""
-        now = time.monotonic()
-        self._allowance = min(_BURST, self._allowance + (now - self._asked_at) * _RATE_PER_S)
-        self._asked_at = now
-        if self._allowance < 1:
+        """Counts one request. Raises TooMany past 50 a second."""
+        if self._requests.wait_s() > 0:
             raise TooMany("Too many requests on this connection; wait a second.")
-        self._allowance -= 1
+        self._requests.take()
+
+    async def pace(self) -> None:
+        """Counts one event of a turn; past 2,000 a second it waits, and nothing is read from the drone meanwhile."""
+        if (wait_s := self._events.wait_s()) > 0:
+            await asyncio.sleep(wait_s)
+        self._events.take()
+
+
+class _Allowance:
+    """So many in a second on average, and a burst at once."""
+
+    def __init__(self, rate_per_s: float, burst: float) -> None:
+        self._rate_per_s = rate_per_s
+        self._burst = burst
+        self._left = burst
+        self._counted_at = time.monotonic()
+
+    def wait_s(self) -> float:
+        """Until one more may be taken; 0 for now."""
+        now = time.monotonic()
+        self._left = min(self._burst, self._left + (now - self._counted_at) * self._rate_per_s)
+        self._counted_at = now
+        return max(0.0, (1 - self._left) / self._rate_per_s)
+
+    def take(self) -> None:
+        self._left -= 1
 
 
 class Connections:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from gadget_api import commands as c
 from gadget_api.drones import DroneRegistration, DroneStatus
-from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput, NotAllowed, failure
+from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput, NotAllowed, Unavailable, failure
 from gadget_api.events import EVENT_TYPES
 from gadget_api.model import WireModel, utc_now
 from gadget_api.projects import Project
@@ -50,6 +50,7 @@ def register(service: Service, connections: Connections) -> None:
                 if not isinstance(payload, dict):
                     raise InvalidInput("An event carries one object.")
                 assert connection.identity.drone is not None
+                await connection.pace()
                 await service.recorder.record(connection.identity.drone, name, payload)
                 return {"ok": True}
             connection.spend()
@@ -180,13 +181,12 @@ class _IdeHandlers:
 
     async def _unlock(self, session: ChatSession) -> None:
         assert session.lock is not None
-        try:
-            unlock = c.UnlockSession(chat_session_id=session.id)
-            await self._rooms.call_drone(session.lock.drone_id, "releaseSessionLock", unlock)
-        except GadgetError as exc:
-            if exc.code is not ErrorCode.DRONE_OFFLINE:
-                raise
-            # A drone that is away learns it when it registers again.
+        drone = await self._store.drones.find({"_id": session.lock.drone_id})
+        if drone is not None and drone.status is not DroneStatus.OFFLINE:
+            # One that is away, or goes away just now, learns it with its next connection.
+            with suppress(Unavailable):
+                unlock = c.UnlockSession(chat_session_id=session.id)
+                await self._rooms.call_drone(drone.id, "releaseSessionLock", unlock)
         await self._set_lock(session, None)
 
     async def _set_lock(self, session: ChatSession, lock: SessionLock | None) -> None:

@@ -182,3 +182,36 @@ async def test_the_web_service_is_not_there(terminal: Terminal) -> None:
     assert status == 1
     assert errors.startswith("gadget-code: No server answers at http://127.0.0.1:9")
     assert len(errors.strip().splitlines()) == 1
+
+
+async def test_a_turn_is_looked_at_spoken_to_moved_and_withdrawn_from_a_terminal(
+    stage_for: Any, terminal: Terminal, user: User, tmp_path: Path
+) -> None:
+    stage = await stage_for(
+        Script([Reply(Call("shell", {"command": "sleep 600"})), Reply(Text("Here, in French."))]),
+    )
+    turn = (await stage.ide.submit(stage.session["_id"], "Go."))["_id"]
+    await stage.ide.until(lambda name, p: name == "toolStarted")
+    assert (await terminal.run("turn", "continue", turn))[0] == 1
+    stage.drone.kill()
+    await stage.ide.until(lambda name, p: name == "turnStatus" and p["turn"]["waiting"] == "droneLost")
+    assert "continue on another drone" in (await terminal.run("turn", "show", turn))[1]
+    assert (await terminal.run("turn", "steer", turn, "In French."))[0] == 0
+    assert "waits for the next step: In French." in (await terminal.run("turn", "show", turn))[1]
+    other = await Drone.at(tmp_path / "other", user)
+    try:
+        status, _, errors = await terminal.run("turn", "continue", turn, "--drone", "nobody")
+        assert (status, "none has the name nobody" in errors) == (1, True)
+        assert (await terminal.run("turn", "continue", turn))[0] == 0
+        assert (await user.until_over(turn))["response"] == "Here, in French."
+        said = [message["content"] for message in stage.model.requests[-1].messages if message["role"] == "user"]
+        assert said[0] == "Go."
+        assert said[1] == "In French."
+        assert "another workspace" in said[2]
+        assert "interrupted" in json.dumps(stage.model.requests[-1].messages)
+    finally:
+        other.stop()
+    waiting = (await stage.ide.submit(stage.session["_id"], "Never."))["_id"]
+    assert (await terminal.run("turn", "cancel", waiting))[0] == 0
+    shown = json.loads((await terminal.run("turn", "show", waiting, "--json"))[1])
+    assert shown["status"] == "cancelled"

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -174,6 +176,14 @@ async def test_the_secret_key_is_the_owners_alone_and_a_broken_one_is_named(tmp_
         with pytest.raises(GadgetError, match="64 hexadecimal digits"):
             async with open_store(settings_for(secret_key_file=file)):
                 pass
+
+
+async def test_of_many_first_starts_at_once_all_have_the_same_key(tmp_path: Path) -> None:
+    program = "import sys; from pathlib import Path; from gadget_code.vault import Vault; Vault.open(Path(sys.argv[1]))"
+    file = tmp_path / "secret.key"
+    starts = [await asyncio.create_subprocess_exec(sys.executable, "-c", program, str(file)) for _ in range(8)]
+    assert [await asyncio.wait_for(start.wait(), 60) for start in starts] == [0] * 8
+    assert [path.name for path in tmp_path.iterdir()] == ["secret.key"]
 
 
 async def test_the_models_of_a_provider_are_asked_for(user: User) -> None:

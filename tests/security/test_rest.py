@@ -93,6 +93,11 @@ async def test_a_drone_sees_only_the_turn_and_the_session_it_works_on(http: http
             copied = {**body, "workspaceDir": "/copy"}
             answer = await http.post("/api/v1/drones/registrations", json=copied, headers=headers)
             problem(answer, 409, "workspaceInUse")
+            # Nor when it is away for a moment, or for long with a turn that is not over.
+            await drone.disconnect()
+            answer = await http.post("/api/v1/drones/registrations", json=copied, headers=headers)
+            problem(answer, 409, "workspaceInUse")
+            assert turn["_id"] in answer.json()["detail"]
             stolen = {**body, "workspaceId": other.workspace_id}
             answer = await http.post("/api/v1/drones/registrations", json=stolen, headers=headers)
             problem(answer, 403, "workspaceMismatch")
