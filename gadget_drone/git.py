@@ -62,11 +62,6 @@ def ask_git(directory: Path, *arguments: str) -> str | None:
     return os.fsdecode(ran.stdout).removesuffix("\n") if ran.returncode == 0 else None
 
 
-async def head_of(directory: Path) -> str | None:
-    """The commit that is checked out; None when there is none."""
-    return await asyncio.to_thread(ask_git, directory, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-
-
 def is_checkout_of(directory: Path, url: str) -> bool:
     """Whether `directory` is the root of a work tree that came from `url`, or that `url` itself names. Blocks."""
     root = ask_git(directory, "rev-parse", "--show-toplevel")

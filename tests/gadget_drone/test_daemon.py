@@ -6,6 +6,7 @@ import random
 import resource
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -311,3 +312,42 @@ async def test_doctor_sees_a_stopped_drone_a_wrong_clock_and_damaged_files(stage
     assert "3600 s ahead of the server's; set it right" in ill
     assert ".gadget/work-order.json is damaged" in ill
     assert "corrupt-20260101T000000Z: nobody wrote down why" in ill
+
+
+async def test_a_second_drone_says_in_one_sentence_who_works_here_and_leaves_the_first_alone(stage_for: Any) -> None:
+    stage = await stage_for(Script([Reply(Text("Here."))]))
+    await stage.web.until("droneStatus")
+    second = Process(stage.drone.command, stage.drone.env, stage.drone.log.with_name("second.log"), stage.workspace)
+    second.start()
+    assert await asyncio.to_thread(second.wait) == 1
+    (said,) = second.output.splitlines()
+    assert said.startswith(f"gadget-drone: Another drone (process {stage.drone.pid}, since ")
+    await stage.web.dispatch()
+    assert (await stage.until_over())["status"] == "finished"
+
+
+async def test_a_graceful_stop_lets_the_step_end_and_the_turn_goes_on_later(stage_for: Any) -> None:
+    stage = await stage_for(
+        Script([Reply(Call("shell", {"command": "sleep 2; echo ran | tee -a ran"})), Reply(Text("Done."))])
+    )
+    await stage.web.dispatch()
+    await stage.web.until("toolStarted")
+    assert await stage.stop() == 0
+    assert len(stage.web.stored("toolCall")) == 1  # it was connected until the step had ended
+    assert stage.web.stored("workOrderComplete") == []
+    stage.drone.start()
+    assert (await stage.until_over())["status"] == "finished"
+    assert (stage.checkout / "ran").read_text() == "ran\n"
+    await stage.until_idle()
+
+
+async def test_a_stop_gives_up_a_step_that_does_not_end(stage_for: Any) -> None:
+    stage = await stage_for(Script([Reply(Call("shell", {"command": "sleep 600"})), Reply(Text("I see."))]))
+    await stage.web.dispatch()
+    await stage.web.until("toolStarted")
+    begun = time.monotonic()
+    assert await stage.stop() == 0
+    assert 9 < time.monotonic() - begun < 20
+    stage.drone.start()
+    assert (await stage.until_over())["status"] == "finished"
+    assert "outcome unknown" in stage.web.stored("toolCall")[0]["response"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gadget_api.errors import ErrorCode, GadgetError
-from gadget_drone.git import ensure_cloned, head_of
+from gadget_drone.git import ensure_cloned, is_checkout_of
 from tests.gadget_drone.conftest import git, project_at
 
 
@@ -41,14 +41,7 @@ async def test_a_project_is_cloned_once(scheme: str, origin: Path, workspace: Pa
 async def test_an_empty_directory_is_filled(origin: Path, workspace: Path) -> None:
     (workspace / "hello").mkdir()
     assert await ensure_cloned(project_at(str(origin)), workspace / "hello", allow_local=True, on_progress=quiet)
-    assert await head_of(workspace / "hello") == git(origin, "rev-parse", "HEAD")
-
-
-async def test_a_head_is_none_where_nothing_is_committed(workspace: Path) -> None:
-    assert await head_of(workspace) is None
-    git(workspace, "init", "-q")
-    assert await head_of(workspace) is None
-    assert await head_of(workspace / "absent") is None
+    assert git(workspace / "hello", "rev-parse", "HEAD") == git(origin, "rev-parse", "HEAD")
 
 
 @pytest.mark.parametrize(
@@ -123,7 +116,7 @@ async def test_hooks_and_monitors_of_a_repository_do_not_run(origin: Path, works
     git(home, "config", "--global", "core.fsmonitor", str(evil))
     target = workspace / "hello"
     await ensure_cloned(project_at(str(origin)), target, allow_local=True, on_progress=quiet)
-    await head_of(target)
+    assert is_checkout_of(target, str(origin))
     assert not (home / "pwned").exists()
     assert git(target, "config", "--local", "--get-regexp", "core.*").count("hookspath") == 0
 
