@@ -232,7 +232,7 @@ class History(RuleBasedStateMachine):
         await self.stage.heal()
         for turn in self.turns:
             await self.stage.until_over(turn)
-        await check_all(self.stage, lost_journal=not self.up.journal)
+        await check_all(self.stage, asks_again=not self.up.journal)
 
     async def _close(self) -> None:
         await self.stack.aclose()

@@ -18,12 +18,12 @@ _SEEN_S = 15.0
 _MAX_LOG_LINE = 400
 
 
-async def check_all(stage: Stage, *, may_log_tracebacks: bool = False, lost_journal: bool = False) -> None:
-    """Every turn of the stage is over. Ends the drone. With a `lost_journal` what only it knew is asked again."""
+async def check_all(stage: Stage, *, may_log_tracebacks: bool = False, asks_again: bool = False) -> None:
+    """Every turn of the stage is over. Ends the drone. With a `asks_again` what only it knew is asked again."""
     for turn in list(stage.prompts):
         await check_turn(stage, turn)
     await check_views(stage)
-    if not lost_journal:
+    if not asks_again:
         check_requests(stage)
     await stage.next_prompt_works()  # O5: the scripted model refuses a history that is not in order
     await check_workspace(stage)

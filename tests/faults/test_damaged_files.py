@@ -44,7 +44,7 @@ async def test_a_damaged_file_of_a_turn_is_set_aside_and_the_turn_goes_on(stage:
     assert told, "the user is not told that the turn goes on without what was damaged"
     if damage == "garbage":  # what ends in the middle of a line is what any crash leaves
         assert path.name in _aside(stage), _aside(stage)
-    await check_all(stage, lost_journal=True)
+    await check_all(stage, asks_again=True)
 
 
 @pytest.mark.parametrize("damage", ["empty", "cut", *(pytest.param(d, marks=full) for d in ("garbage", "zeros"))])
