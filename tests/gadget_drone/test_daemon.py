@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import re
 import resource
 import signal
 import sys
@@ -309,7 +310,7 @@ async def test_doctor_sees_a_stopped_drone_a_wrong_clock_and_damaged_files(stage
     finally:
         stage.drone.signal(signal.SIGCONT)
     assert f"kill -CONT {stage.drone.pid}" in ill
-    assert "3600 s ahead of the server's; set it right" in ill
+    assert re.search("36[0-9]{2} s ahead of the server's; set it right", ill), ill
     assert ".gadget/work-order.json is damaged" in ill
     assert "corrupt-20260101T000000Z: nobody wrote down why" in ill
 
