@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.faults.moments import Moment, Story, check_undisturbed, through
+from tests.faults.moments import PLAN, Moment, Story, check_undisturbed, through
 from tests.faults.oracles import check_all, check_goes_on, check_said_in_time
 from tests.faults.selection import WHILE_IT_RUNS, full, moments
 from tests.faults.stage import Stage
@@ -42,9 +42,13 @@ async def test_a_frozen_drone_is_noticed_and_goes_on_where_it_was(stage: Stage, 
 async def test_a_drone_that_was_frozen_for_a_minute_goes_on(stage: Stage, moment: Moment) -> None:
     async def strike() -> None:
         stage.freeze(stage.drone)
+        stage.lost_answers += 1
 
     story, turn = await through(stage, moment, strike, lambda: asyncio.sleep(60))
-    await check_undisturbed(stage, story, turn)
+    document = await stage.turn(turn)
+    assert (document["status"], document["response"]) == ("finished", "It is done."), document
+    # A model call that was under way has been silent for too long then, and is made again.
+    assert len(stage.book.asked_for(story.prompt)) <= PLAN + 1 + (moment is Moment.IN_RECOVERY)
     await check_all(stage)
 
 
