@@ -196,6 +196,10 @@ class CrashRecoveryResponse(WireModel):
 
 class DroneWorkspaceMode(WireModel):
     mode: WorkspaceMode
+    turn_id: Id | None = None
+    """With `agent`: the turn that is about to begin. Refused when it is not the drone's under this epoch (any more): an
+    offer may have been long on its way."""
+    epoch: int | None = None
 
 
 class RequestCrashRecovery(WireModel):

@@ -288,9 +288,10 @@ class Daemon:
         events = running.events
         pump = self._tasks.create_task(events.pump(), name="pump")
         try:
-            await self._enter_mode(WorkspaceMode.AGENT)
             self._save_status(DroneStatus.BUSY)
             if not running.journal.is_complete:
+                if not await self._may_begin(running.order):
+                    return
                 await events.acknowledged()  # what a crash left: the server's history has it then
                 plan = self._plan(running.order, received_at, resumption)
                 running.working = self._tasks.create_task(
@@ -305,6 +306,22 @@ class Daemon:
                 await _cancelled(running.working)
             await _cancelled(pump)
         await self._let_go(running)
+
+    async def _may_begin(self, order: WorkOrder) -> bool:
+        """Asks, as soon as there is a connection, whether the turn is ours still: the offer may have been read long
+        after it was made. False: it is let go of."""
+        self._occupancy.mode = WorkspaceMode.AGENT
+        begin = c.DroneWorkspaceMode(mode=WorkspaceMode.AGENT, turn_id=order.turn.id, epoch=order.epoch)
+        while True:
+            try:
+                await self._link.call("requestWorkspaceMode", begin)
+                return True
+            except GadgetError as exc:
+                if exc.code is ErrorCode.STALE_EPOCH:
+                    await self._revoked(c.TurnRevoked(turn_id=order.turn.id, code=exc.code, message=exc.message))
+                    return False
+                log.info("the turn waits to begin: %s", exc.message)
+            await asyncio.sleep(_HELLO_AGAIN_S)
 
     def _plan(self, order: WorkOrder, received_at: datetime, resumption: Resumption | None) -> TurnPlan:
         def on_cloned() -> None:

@@ -236,6 +236,10 @@ class _DroneHandlers:
     async def workspace_mode(self, connection: Connection, ask: c.DroneWorkspaceMode) -> None:
         drone_id = connection.identity.drone
         assert drone_id is not None
+        if ask.turn_id is not None:
+            await self._service.leases.begin(drone_id, ask.turn_id, ask.epoch)
+            # Not in this handler: it asks the drone something.
+            self._service.background.start(self._service.leases.held(drone_id), f"turn of drone {drone_id}")
         drone = await self._store.drones.report(drone_id, {"workspaceMode": ask.mode})
         if drone is None or drone.turn is None:
             return

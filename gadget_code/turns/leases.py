@@ -46,6 +46,12 @@ class Leases:
         for turn in await self._of(drone.id):
             await self._wait_for_drone(turn, drone)
 
+    async def begin(self, drone: str, turn_id: str, epoch: int | None) -> None:
+        """The drone is about to work on the turn. Raises Conflict when it is not its turn under this epoch any more."""
+        its = {"_id": turn_id, "drone": drone, "epoch": epoch, "status": ChatTurnStatus.PROCESSING}
+        if await self._store.turns.find(its) is None:
+            raise Conflict(ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
+
     async def held(self, drone: str) -> None:
         """The drone says that it works: its turn waits for nothing, and gets what was said to it meanwhile."""
         for turn in await self._of(drone):

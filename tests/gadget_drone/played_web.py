@@ -35,6 +35,8 @@ class PlayedWeb:
         """False: what comes is neither stored nor acknowledged, as while the database is away."""
         self.acknowledges = True
         self.revokes = False
+        self.answers_begin = True
+        """False: a turn may not begin yet, as while the database is away."""
         self.steers: list[dict[str, Any]] = []
         self.clock_s = 0.0
         """How much its clock is ahead."""
@@ -149,6 +151,11 @@ class PlayedWeb:
         elif event == "requestCrashRecovery":
             await self._recover(payload)
         self._arrived.set()
+        if event == "requestWorkspaceMode" and payload["turnId"] is not None:
+            if payload["epoch"] != self.epoch:
+                return {"ok": False, "error": {"code": "staleEpoch", "message": "It went on.", "retryable": False}}
+            if not self.answers_begin:
+                return {"ok": False, "error": {"code": "storeUnavailable", "message": "Away.", "retryable": True}}
         return DONE
 
     async def _record(self, event: dict[str, Any]) -> None:

@@ -352,3 +352,33 @@ async def test_a_stop_gives_up_a_step_that_does_not_end(stage_for: Any) -> None:
     stage.drone.start()
     assert (await stage.until_over())["status"] == "finished"
     assert "outcome unknown" in stage.web.stored("toolCall")[0]["response"]
+
+
+async def test_an_offer_that_was_read_too_late_runs_nothing(stage_for: Any) -> None:
+    stage = await stage_for(Script([]))
+    await stage.web.until("droneStatus", lambda p: p["status"] == "available")
+    stage.drone.signal(signal.SIGSTOP)
+    stage.web.epoch = 1
+    offer = asyncio.create_task(stage.web.ask("processWorkOrder", {"workOrder": stage.web.order}))
+    await asyncio.sleep(0)
+    stage.web.epoch = 2  # nobody answered in time: it was given to another
+    stage.drone.signal(signal.SIGCONT)
+    await offer
+    begun = await stage.web.until("requestWorkspaceMode", lambda p: p["turnId"] is not None)
+    assert (begun["turnId"], begun["epoch"]) == (stage.web.turn, 1)
+    begin = stage.web.received.index(("requestWorkspaceMode", begun))
+    await stage.web.until("droneStatus", lambda p: p["status"] == "available", begin=begin)
+    assert stage.model.requests == []
+    assert stage.web.events == []
+    assert list((stage.gadget / "journal").iterdir()) == []
+    assert not (stage.gadget / "work-order.json").exists()
+
+
+async def test_a_turn_waits_for_the_service_before_it_begins(stage_for: Any) -> None:
+    stage = await stage_for(Script([Reply(Text("Done."))]))
+    stage.web.answers_begin = False
+    assert await stage.web.dispatch() == {"ok": True}
+    await stage.web.until("requestWorkspaceMode", lambda p: p["turnId"] is not None)
+    assert stage.model.requests == []
+    stage.web.answers_begin = True
+    assert (await stage.until_over())["status"] == "finished"

@@ -143,6 +143,24 @@ async def test_a_drone_that_comes_back_without_its_turn_gets_it_again(
     assert order["resume"]["ackedSeq"] == 1
 
 
+async def test_a_drone_that_took_an_offer_too_late_may_not_begin(
+    user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
+    begin = {"mode": "agent", "turnId": turn["_id"], "epoch": 1}
+    assert (await drone.call("requestWorkspaceMode", begin))["ok"]
+    late = await drone.call("requestWorkspaceMode", {**begin, "epoch": 2})
+    assert late["error"]["code"] == "staleEpoch"
+    async with PlayedDrone(user, "other") as other:
+        assert (await other.call("requestWorkspaceMode", begin))["error"]["code"] == "staleEpoch"
+    await user.post(f"/turns/{turn['_id']}/steer", {"content": "Briefly.", "steerId": "s"})
+    drone.received.clear()
+    assert (await drone.call("requestWorkspaceMode", begin))["ok"]
+    assert (await drone.until("steerTurn"))["content"] == "Briefly."
+    await user.post(f"/turns/{turn['_id']}/cancel", {})
+    await user.until_over(turn["_id"], 10)
+    assert (await drone.call("requestWorkspaceMode", begin))["error"]["code"] == "staleEpoch"
+
+
 async def test_an_offer_that_was_lost_with_its_connection_is_made_again_at_once(user: User, drone: PlayedDrone) -> None:
     drone.answers["processWorkOrder"] = None
     turn = await a_turn(user, await a_session(user))
