@@ -16,6 +16,7 @@ from gadget_code.auth.tokens import TokenKind
 from gadget_code.routes.access import (
     DEFAULT_LIMIT,
     AnyCaller,
+    DroneCaller,
     IdeCaller,
     Limit,
     WithService,
@@ -114,6 +115,13 @@ async def list_drones(
     caller: IdeCaller, service: WithService, limit: Limit = DEFAULT_LIMIT, cursor: str | None = None
 ) -> Page[DroneRegistration]:
     return await service.store.drones.page({"user": caller.user}, limit=limit, cursor=cursor)
+
+
+@router.get("/me")
+async def get_own_drone(caller: DroneCaller, service: WithService) -> DroneRegistration:
+    """Drone only: the registration that its token belongs to, for a workspace that has forgotten who it is."""
+    assert caller.drone is not None
+    return await service.store.drones.owned(caller.user, caller.drone)
 
 
 @router.get("/{drone_id}")

@@ -122,6 +122,7 @@ class Connections:
         if drone_id is None:
             return
         log.info("drone %s is gone: %s", drone_id, reason)
+        self._service.rooms.drone_is_gone(drone_id)
         try:
             drone = await self._service.store.drones.disconnected(drone_id, sid)
             if drone is not None:

@@ -14,6 +14,9 @@ CALL_S = 5.0
 """How long a drone may take to answer: well under the ping time-out, for an IDE's own handler waits meanwhile."""
 
 
+_AWAY = "The drone is not connected; it is asked again when it is back."
+
+
 def user_room(user: str) -> str:
     return f"user:{user}"
 
@@ -29,6 +32,8 @@ def drone_room(drone: str) -> str:
 class Rooms:
     def __init__(self, server: SocketServer) -> None:
         self._server = server
+        self._asked: dict[str, set[asyncio.Future[Any]]] = {}
+        """By drone: what it was asked and has not answered."""
 
     async def tell_user(self, user: str, event: str, message: WireModel) -> None:
         """To every IDE connection of the user."""
@@ -43,17 +48,25 @@ class Rooms:
 
     async def call_drone(self, drone: str, event: str, message: WireModel, *, timeout: float = CALL_S) -> None:
         """Asks the drone and waits for its yes. Raises Conflict with the drone's code, or Unavailable."""
+        if not self._server.may_be_in(drone_room(drone)):
+            raise Unavailable(ErrorCode.DRONE_OFFLINE, _AWAY)
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def answer(*reply: Any) -> None:
             if not answered.done():
                 answered.set_result(reply[0] if reply else None)
 
-        await self._server.emit(event, message.to_wire(), room=drone_room(drone), callback=answer)
+        waiting = self._asked.setdefault(drone, set())
+        waiting.add(answered)
         try:
+            await self._server.emit(event, message.to_wire(), room=drone_room(drone), callback=answer)
             reply = await asyncio.wait_for(answered, timeout)
         except TimeoutError:
             raise Unavailable(ErrorCode.DRONE_OFFLINE, "The drone does not answer; see whether it runs.") from None
+        finally:
+            waiting.discard(answered)
+            if not waiting:
+                self._asked.pop(drone, None)
         if isinstance(reply, dict) and reply.get("ok") is True:
             return
         try:
@@ -61,3 +74,9 @@ class Rooms:
         except (ValidationError, TypeError, KeyError):
             raise Unavailable(ErrorCode.DRONE_OFFLINE, "The drone gave an answer that makes no sense.") from None
         raise Conflict(error.code, error.message, retryable=error.retryable)
+
+    def drone_is_gone(self, drone: str) -> None:
+        """Its socket is closed: nothing that it was asked over it will be answered."""
+        for asked in self._asked.get(drone, ()):
+            if not asked.done():
+                asked.set_exception(Unavailable(ErrorCode.DRONE_OFFLINE, _AWAY))

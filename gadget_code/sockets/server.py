@@ -151,6 +151,10 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
             raise _Malformed("a second sign-in")
         await super()._handle_connect(eio_sid, namespace, data)
 
+    def may_be_in(self, room: str) -> bool:
+        """Whether anybody is in the room; with several processes it may always be somebody of another."""
+        return self.is_shared or any(True for _ in self.manager.get_participants("/", room))
+
     def is_open(self, sid: str) -> bool:
         """Whether the connection of `sid` is one of this process that is not closed."""
         socket = self.eio.sockets.get(self.manager.eio_sid_from_sid(sid, "/"))
