@@ -23,6 +23,7 @@ OPEN = {
 }
 """The routes that need no token: this list is the whole of it."""
 FOR_DRONES = {
+    ("GET", "/api/v1/drones/me"),
     ("GET", "/api/v1/sessions/{session_id}/context"),
     ("PUT", "/api/v1/turns/{turn_id}/blobs/{blob_id}"),
 }
@@ -90,6 +91,7 @@ async def test_a_drone_sees_only_the_turn_and_the_session_it_works_on(http: http
             body = {"hostname": "here", "workspaceDir": "/played", "workspaceId": drone.workspace_id}
             again = await http.post("/api/v1/drones/registrations", json=body, headers=headers)
             assert again.json()["registration"]["_id"] == drone.id
+            assert (await http.get("/api/v1/drones/me", headers=headers)).json()["workspaceId"] == drone.workspace_id
             copied = {**body, "workspaceDir": "/copy"}
             answer = await http.post("/api/v1/drones/registrations", json=copied, headers=headers)
             problem(answer, 409, "workspaceInUse")
