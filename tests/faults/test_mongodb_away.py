@@ -4,10 +4,12 @@ import asyncio
 
 import pytest
 
+from gadget_ai.testing.script import Reply, Text
 from tests.faults.moments import Act, Moment, Story, check_undisturbed, nothing, through, until_journaled
 from tests.faults.oracles import check_all
 from tests.faults.selection import WHILE_IT_RUNS, full, moments
 from tests.faults.stage import Stage
+from tests.faults.story import always
 
 _BUSY = (Moment.FIRST_TOKEN, Moment.MID_STREAM, Moment.DURING_TOOL, Moment.BETWEEN, Moment.AT_END)
 _LONG_S = 60
@@ -73,6 +75,18 @@ async def test_a_prompt_that_is_refused_meanwhile_is_half_of_nothing(stage: Stag
     turns = (await stage.rest("GET", f"/sessions/{stage.session['_id']}/turns"))["items"]
     assert [found["_id"] for found in turns] == [turn]
     await check_undisturbed(stage, story, turn)
+    await check_all(stage)
+
+
+@pytest.mark.timeout(240)
+async def test_what_was_accepted_is_there_when_mongodb_dies_at_that_moment(stage: Stage) -> None:
+    turns = []
+    for number in range(5):
+        turns.append(await stage.prompt(f"Word {number}.", [always(lambda: Reply(Text("A word.")))]))
+        stage.mongo.kill()
+        await stage.start_mongo()
+    for turn in turns:
+        assert (await stage.until_over(turn))["status"] == "finished"
     await check_all(stage)
 
 
