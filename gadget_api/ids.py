@@ -25,3 +25,8 @@ def new_id() -> str:
     with _lock:
         _last = fresh if fresh > _last else _last + 1
         return f"{_last:024x}"
+
+
+def id_after(other: str) -> str:
+    """The id that follows `other`, where an order has to hold whatever the clocks say."""
+    return f"{int(other, 16) + 1:024x}"

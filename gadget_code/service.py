@@ -53,5 +53,5 @@ class Service:
             leases=leases,
             replay=Replay(sockets, store, recorder),
             verbs=verbs,
-            sweep=Sweep(store, dispatcher, leases, verbs),
+            sweep=Sweep(store, recorder, dispatcher, leases, verbs),
         )

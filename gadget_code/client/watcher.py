@@ -96,6 +96,8 @@ class Watcher:
         if have is None or (have.turn_id < turn and seq == 1):
             return True
         if have.turn_id == turn:
+            if epoch < (have.epoch or 0):
+                return False
             if seq == have.seq + 1 or (seq <= have.seq and epoch > (have.epoch or 0)):
                 return True
             if seq <= have.seq:

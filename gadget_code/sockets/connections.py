@@ -123,6 +123,7 @@ class Connections:
             return
         log.info("drone %s is gone: %s", drone_id, reason)
         self._service.rooms.drone_is_gone(drone_id)
+        await self._service.recorder.forget_socket(sid)
         try:
             drone = await self._service.store.drones.disconnected(drone_id, sid)
             if drone is not None:

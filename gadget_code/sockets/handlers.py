@@ -15,7 +15,6 @@ from gadget_api.model import WireModel, utc_now
 from gadget_api.projects import Project
 from gadget_api.protocol import Peer, SocketEvent, events_between
 from gadget_api.sessions import ChatSession, SessionLock
-from gadget_api.turns import ChatTurnStatus
 from gadget_api.workspace import WorkspaceMode
 from gadget_code.service import Service
 from gadget_code.sockets.connections import Connection, Connections
@@ -24,6 +23,7 @@ from gadget_code.turns.replay import start_of
 log = logging.getLogger(__name__)
 
 _LATEST_TURNS = 20
+_AT_WILL = frozenset({ErrorCode.RATE_LIMITED, ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_EVENT})
 Handler = Callable[[Connection, Any], Awaitable[WireModel | None]]
 
 
@@ -51,7 +51,7 @@ def register(service: Service, connections: Connections) -> None:
                     raise InvalidInput("An event carries one object.")
                 assert connection.identity.drone is not None
                 await connection.pace()
-                await service.recorder.record(connection.identity.drone, name, payload)
+                await service.recorder.record(connection.identity.drone, sid, name, payload)
                 return {"ok": True}
             connection.spend()
             event = (from_drone if connection.is_drone else from_ide).get(name)
@@ -60,11 +60,12 @@ def register(service: Service, connections: Connections) -> None:
             reply = await (drone if connection.is_drone else ide)[name](connection, _validated(event, payload))
             return (reply or c.Done()).to_wire()
         except GadgetError as exc:
-            # Refusals for rate are as many as a client likes.
-            log.log(logging.DEBUG if exc.code is ErrorCode.RATE_LIMITED else logging.INFO, "%s: %s", name, exc.code)
+            # Of these there are as many, and as long, as a client likes.
+            level = logging.DEBUG if exc.code in _AT_WILL else logging.INFO
+            log.log(level, "%.60r: %s", name, exc.code)
             return failure(exc)
         except Exception:
-            log.exception("%s failed", name)
+            log.exception("%.60r failed", name)
             return failure(GadgetError(ErrorCode.INTERNAL, "Something failed here; see the server's log."))
 
     for name in from_ide.keys() | from_drone.keys():
@@ -251,15 +252,11 @@ class _DroneHandlers:
     async def status(self, connection: Connection, ask: c.ReportStatus) -> None:
         drone_id = connection.identity.drone
         assert drone_id is not None
-        changes: dict[str, Any] = {"status": ask.status}
-        if ask.projects is not None:
-            changes["projects"] = ask.projects
+        changes: dict[str, Any] = {} if ask.projects is None else {"projects": ask.projects}
         if ask.status is DroneStatus.AVAILABLE:
-            if await self._is_at_work(drone_id):
-                return  # said before the offer reached it; it says so again
-            changes["turn"] = None
-            await self._service.leases.dropped(drone_id)
-        drone = await self._store.drones.report(drone_id, changes)
+            drone = await self._service.leases.is_free(drone_id, changes)
+        else:
+            drone = await self._store.drones.report(drone_id, {**changes, "status": ask.status})
         if drone is None:
             return
         await self._rooms.tell_user(drone.user, "droneStatus", c.DroneStatusChanged(drone=drone))
@@ -278,14 +275,6 @@ class _DroneHandlers:
                 project = await self._store.projects.owned(session.user, session.project)
                 await self._rooms.call_drone(drone.id, "requestSessionLock", lock_message(session, project))
         self._service.dispatcher.kick(drone.user)
-
-    async def _is_at_work(self, drone_id: str) -> bool:
-        """Whether the drone was given a turn so recently that it may not know it yet."""
-        claimed = await self._store.drones.was_just_claimed(drone_id)
-        if claimed is None:
-            return False
-        turn = await self._store.turns.find({"_id": claimed})
-        return turn is not None and turn.status is ChatTurnStatus.PROCESSING and turn.drone == drone_id
 
     async def crash_recovery(self, connection: Connection, ask: c.RequestCrashRecovery) -> None:
         drone_id = connection.identity.drone

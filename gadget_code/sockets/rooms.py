@@ -6,8 +6,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from gadget_api.commands import TurnStatus
 from gadget_api.errors import Conflict, ErrorCode, ErrorInfo, Unavailable
 from gadget_api.model import WireModel
+from gadget_api.turns import ChatTurn
 from gadget_code.sockets.server import SocketServer
 
 CALL_S = 5.0
@@ -38,6 +40,11 @@ class Rooms:
     async def tell_user(self, user: str, event: str, message: WireModel) -> None:
         """To every IDE connection of the user."""
         await self._server.emit(event, message.to_wire(), room=user_room(user))
+
+    async def tell_turn(self, turn: ChatTurn | None) -> None:
+        """To every IDE connection of its user: where the turn stands now."""
+        if turn is not None:
+            await self.tell_user(turn.user, "turnStatus", TurnStatus(turn=turn))
 
     async def relay(self, session: str, event: str, payload: dict[str, Any]) -> None:
         """A turn's event, to everyone who watches the session."""

@@ -91,5 +91,10 @@ class DroneStore(Records[DroneRegistration]):
             {"_id": drone, "turn": turn, "status": DroneStatus.BUSY}, {"status": DroneStatus.AVAILABLE, "turn": None}
         )
 
+    async def free(self, drone: DroneRegistration, changes: dict[str, Any]) -> DroneRegistration | None:
+        """Notes that the drone works on nothing; None when it was claimed since it was read."""
+        freed = {**changes, "status": DroneStatus.AVAILABLE, "turn": None, "lastSeenAt": utc_now()}
+        return await self.update({"_id": drone.id, "turn": drone.turn}, freed)
+
     async def report(self, drone: str, changes: dict[str, Any]) -> DroneRegistration | None:
         return await self.update({"_id": drone}, {**changes, "lastSeenAt": utc_now()})

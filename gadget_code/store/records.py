@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Generic, TypeVar, get_args
 
 from bson.errors import BSONError
+from pydantic import ValidationError
 from pymongo import ReturnDocument
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import DuplicateKeyError, PyMongoError
@@ -79,7 +80,10 @@ class Records(Generic[ModelT]):
         self.noun = noun
 
     def read(self, document: Document) -> ModelT:
-        return self.model.model_validate(load(document))
+        try:
+            return self.model.model_validate(load(document))
+        except ValidationError as exc:
+            raise GadgetError(ErrorCode.INTERNAL, f"A {self.noun} in the database cannot be read.") from exc
 
     async def insert(self, record: ModelT, **store: Any) -> ModelT:
         with store_errors():

@@ -8,8 +8,9 @@ from pymongo import IndexModel
 from pymongo.asynchronous.collection import AsyncCollection
 
 from gadget_api.errors import Conflict
+from gadget_api.ids import id_after
 from gadget_api.model import utc_now
-from gadget_api.turn_states import COMPLETE, END, Transition
+from gadget_api.turn_states import COMPLETE, END, REFUSE, Transition
 from gadget_api.turns import MAX_STEERS, ChatTurn, ChatTurnStatus, Steer, Waiting
 from gadget_code.store.records import Document, Records, store_errors
 
@@ -32,7 +33,14 @@ class TurnStore(Records[ChatTurn]):
         super().__init__(collection, ChatTurn, "turn")
 
     async def submit(self, turn: ChatTurn) -> tuple[ChatTurn, bool]:
-        """Stores a new turn, or answers the one that the same prompt made before; and whether it is new."""
+        """Stores a new turn, or answers the one that the same prompt made before; and whether it is new.
+
+        Its id is made greater than that of the session's newest: ids are the session's order, and the clocks of two web
+        processes, or one that is set back, are not.
+        """
+        newest = await self.newest(turn.session)
+        if newest is not None and newest >= turn.id:
+            turn = turn.replace(id=id_after(newest))
         try:
             return await self.insert(turn), True
         except Conflict:
@@ -42,7 +50,12 @@ class TurnStore(Records[ChatTurn]):
             return earlier, False
 
     async def move(
-        self, turn: ChatTurn, transition: Transition, target: ChatTurnStatus, changes: Mapping[str, Any]
+        self,
+        turn: ChatTurn,
+        transition: Transition,
+        target: ChatTurnStatus,
+        changes: Mapping[str, Any],
+        **operators: Mapping[str, Any],
     ) -> ChatTurn | None:
         """Takes `turn` from where it was read to `target`; None when it has gone on meanwhile.
 
@@ -51,11 +64,16 @@ class TurnStore(Records[ChatTurn]):
         assert turn.status in transition.sources, f"{transition.name} from {turn.status}"
         assert target in transition.targets, f"{transition.name} to {target}"
         assert not transition.ends
-        return await super().update(
-            {"_id": turn.id, "epoch": turn.epoch, "status": turn.status},
-            {"status": target, **changes},
-            inc={"epoch": int(transition.starts_epoch)} if transition.starts_epoch else {},
-        )
+        query: Document = {"_id": turn.id, "epoch": turn.epoch, "status": turn.status}
+        if transition is REFUSE:
+            query["store.begun"] = {"$ne": turn.epoch}
+        operators.setdefault("inc", {"epoch": 1} if transition.starts_epoch else {})
+        return await super().update(query, {"status": target, **changes}, **operators)
+
+    async def begin(self, turn_id: str, drone: str, epoch: int | None) -> ChatTurn | None:
+        """Notes that the drone begins to work on the turn; None when it is not its turn under this epoch (any more)."""
+        its = {"_id": turn_id, "drone": drone, "epoch": epoch, "status": ChatTurnStatus.PROCESSING}
+        return await self.update(its, {"store.begun": epoch})
 
     async def update(
         self, query: Mapping[str, Any], changes: Mapping[str, Any], **operators: Mapping[str, Any]
@@ -77,9 +95,10 @@ class TurnStore(Records[ChatTurn]):
         )
 
     async def request_cancel(self, turn: ChatTurn) -> ChatTurn | None:
-        """Notes that the user wants the turn's end, whatever happens before it; None when it has gone on meanwhile."""
+        """Notes that the user wants the turn's end, whatever happens before it; None when it has gone on meanwhile, or
+        this is known."""
         return await self.update(
-            {"_id": turn.id, "epoch": turn.epoch, "status": turn.status},
+            {"_id": turn.id, "epoch": turn.epoch, "status": turn.status, "cancelRequested": False},
             {
                 "cancelRequested": True,
                 "waiting": Waiting.CANCEL,
@@ -93,7 +112,7 @@ class TurnStore(Records[ChatTurn]):
         overdue = {"cancelRequested": True, "store.cancelAt": {"$lt": utc_now() - after}}
         return await self.unfinished(overdue)
 
-    async def add_steer(self, turn: ChatTurn, steer: Steer, *, most: int = MAX_STEERS) -> ChatTurn | None:
+    async def add_steer(self, turn: ChatTurn, steer: Steer) -> ChatTurn | None:
         """Adds a message for the next step of an unfinished turn; None when it cannot take it (over, known, full)."""
         return await self.update(
             {
@@ -101,7 +120,7 @@ class TurnStore(Records[ChatTurn]):
                 "status": {"$in": _UNFINISHED},
                 "steers.steerId": {"$ne": steer.steer_id},
                 "store.steered": {"$ne": steer.steer_id},
-                f"steers.{most - 1}": {"$exists": False},
+                f"steers.{MAX_STEERS - 1}": {"$exists": False},
             },
             {},
             push={"steers": steer.model_dump()},
@@ -113,11 +132,14 @@ class TurnStore(Records[ChatTurn]):
         return await self.find(known) is not None
 
     async def drop_steer(self, turn: ChatTurn, steer_id: str) -> None:
-        await self.update({"_id": turn.id}, {}, pull={"steers": {"steerId": steer_id}})
+        """It waits no more, and is known for ever."""
+        known = {"store.steered": steer_id}
+        await self.update({"_id": turn.id}, {}, pull={"steers": {"steerId": steer_id}}, addToSet=known)
 
-    async def finished_with_steers(self) -> list[ChatTurn]:
-        """Turns that finished before a message which was accepted for them came before the model."""
-        return await self.all({"steers.0.steerId": {"$gt": ""}, "status": ChatTurnStatus.FINISHED})
+    async def ended_with_steers(self) -> list[ChatTurn]:
+        """Turns that ended by themselves before a message which was accepted for them came before the model."""
+        ended = {"$in": [ChatTurnStatus.FINISHED, ChatTurnStatus.ERROR]}
+        return await self.all({"steers.0.steerId": {"$gt": ""}, "status": ended})
 
     async def fence(self, turn: ChatTurn) -> ChatTurn | None:
         """Raises the turn's epoch: from here on only who knows that may write its events. None when it has gone on
@@ -146,6 +168,16 @@ class TurnStore(Records[ChatTurn]):
     async def users_with_queued(self) -> list[str]:
         with store_errors():
             return list(await self.collection.distinct("user", {"status": ChatTurnStatus.QUEUED}))
+
+    async def count_queued(self, session: str) -> int:
+        with store_errors():
+            return await self.collection.count_documents({"session": session, "status": ChatTurnStatus.QUEUED})
+
+    async def newest(self, session: str) -> str | None:
+        """The id of the session's newest turn."""
+        with store_errors():
+            document = await self.collection.find_one({"session": session}, {"_id": 1}, sort=[("_id", -1)])
+        return None if document is None else str(document["_id"])
 
     async def before(self, turn: ChatTurn) -> str | None:
         """The id of the session's turn just before this one."""

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gadget_api.commands import DroneStatusChanged, ProcessWorkOrder, SessionUpdated, TurnStatus
+from gadget_api.commands import DroneStatusChanged, ProcessWorkOrder, SessionUpdated
 from gadget_api.drones import DroneRegistration, DroneStatus
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.sessions import ChatSession
@@ -70,6 +70,9 @@ class Dispatcher:
                 await self._dispatch(turn)
 
     async def _dispatch(self, turn: ChatTurn) -> None:
+        if turn.cancel_requested:  # while it was offered
+            await self._recorder.cancel(turn)
+            return
         try:
             session = await self._store.sessions.owned(turn.user, turn.session)
             drones = await self._store.drones.all({"user": turn.user})
@@ -92,7 +95,7 @@ class Dispatcher:
                 await self._recorder.end(now, ChatTurnStatus.ERROR, exc.message, exc.info)
             return
         if wait is not None and (wait.waiting, wait.reason) != (turn.waiting, turn.status_reason):
-            await self._tell(await self._store.turns.wait_for(turn, wait.waiting, wait.reason))
+            await self._rooms.tell_turn(await self._store.turns.wait_for(turn, wait.waiting, wait.reason))
 
     async def _offer(
         self, turn: ChatTurn, session: ChatSession, drone: DroneRegistration
@@ -119,7 +122,7 @@ class Dispatcher:
             if refused is None:
                 return None
             return refused, Wait(Waiting.DRONE_REFUSED, f"{drone.name}: {exc.message}")
-        await self._tell(started)
+        await self._rooms.tell_turn(started)
         await self._rooms.tell_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
         if session.workspace_id != drone.workspace_id:
             moved = await self._store.sessions.update({"_id": session.id}, {"workspaceId": drone.workspace_id})
@@ -136,10 +139,6 @@ class Dispatcher:
         """Which session each locked drone of the user is kept for."""
         locked = await self._store.sessions.all({"user": user, "lock": {"$ne": None}})
         return {session.lock.drone_id: session.id for session in locked if session.lock is not None}
-
-    async def _tell(self, turn: ChatTurn | None) -> None:
-        if turn is not None:
-            await self._rooms.tell_user(turn.user, "turnStatus", TurnStatus(turn=turn))
 
 
 def candidate_drones(

@@ -6,6 +6,7 @@ it. The turn's epoch is the fence: whoever takes a turn over raises it, and even
 """
 
 import logging
+from typing import Any
 
 from gadget_api.commands import (
     CrashRecoveryResponse,
@@ -15,7 +16,6 @@ from gadget_api.commands import (
     RequestCrashRecovery,
     SessionLockChanged,
     SessionUpdated,
-    TurnStatus,
 )
 from gadget_api.drones import DroneRegistration, DroneStatus
 from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput
@@ -42,14 +42,12 @@ class Leases:
 
     async def lost(self, drone: DroneRegistration) -> None:
         """The drone is not connected any more: its turn says why it waits."""
-        await self._recorder.forget_drone(drone.id)
         for turn in await self._of(drone.id):
             await self._wait_for_drone(turn, drone)
 
     async def begin(self, drone: str, turn_id: str, epoch: int | None) -> None:
         """The drone is about to work on the turn. Raises Conflict when it is not its turn under this epoch any more."""
-        its = {"_id": turn_id, "drone": drone, "epoch": epoch, "status": ChatTurnStatus.PROCESSING}
-        if await self._store.turns.find(its) is None:
+        if await self._store.turns.begin(turn_id, drone, epoch) is None:
             raise Conflict(ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
 
     async def held(self, drone: str) -> None:
@@ -59,11 +57,24 @@ class Leases:
             for steer in turn.steers:
                 await self.deliver(turn, steer)
 
-    async def dropped(self, drone: str) -> None:
-        """The drone says that it works on nothing: a turn that says otherwise was lost with its workspace's files."""
+    async def is_free(self, drone_id: str, changes: dict[str, Any]) -> DroneRegistration | None:
+        """The drone says that it works on nothing. None when it said so before an offer reached it; it says so again.
+
+        A turn that says otherwise was lost with the files of its workspace, and is dispatched again.
+        """
+        drone = await self._store.drones.find({"_id": drone_id})
+        if drone is None:
+            return None
+        offered = await self._store.drones.was_just_claimed(drone_id)
+        if offered is not None and any(turn.id == offered for turn in await self._of(drone_id)):
+            return None
+        await self._requeue(drone_id)
+        return await self._store.drones.free(drone, changes)
+
+    async def _requeue(self, drone: str) -> None:
         for turn in await self._of(drone):
             if turn.cancel_requested:
-                await self._end_cancelled(turn)
+                await self._recorder.cancel(turn)  # when its drone died: it does not go on
                 continue
             await self._recorder.forget(turn.id)
             changes = {
@@ -73,7 +84,7 @@ class Leases:
             }
             queued = await self._store.turns.move(turn, REQUEUE, ChatTurnStatus.QUEUED, changes)
             if queued is not None:
-                await self._rooms.tell_user(queued.user, "turnStatus", TurnStatus(turn=queued))
+                await self._rooms.tell_turn(queued)
 
     async def recover(self, drone_id: str, ask: RequestCrashRecovery) -> CrashRecoveryResponse:
         """What the drone is to do with a turn that a crash left in its workspace."""
@@ -82,7 +93,7 @@ class Leases:
             {"_id": ask.turn_id, "drone": drone_id, "status": ChatTurnStatus.PROCESSING}
         )
         if turn is not None and turn.cancel_requested:
-            await self._end_cancelled(turn)
+            await self._recorder.cancel(turn)  # when its drone died: it does not go on
             turn = None
         if turn is not None:
             changes = {"waiting": None, "statusReason": None}
@@ -93,7 +104,7 @@ class Leases:
         drone = await self._store.drones.report(drone_id, {"turn": turn.id, "status": DroneStatus.BUSY})
         if drone is not None:
             await self._rooms.tell_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
-        await self._rooms.tell_user(turn.user, "turnStatus", TurnStatus(turn=turn))
+        await self._rooms.tell_turn(turn)
         return CrashRecoveryResponse(
             turn_id=turn.id,
             # A journal that is behind what is stored cannot be gone on with: build from the stored steps.
@@ -119,21 +130,19 @@ class Leases:
         if target is not None and target.id == turn.drone:
             raise InvalidInput(f"{target.name} is the drone that was lost; choose another.")
         await self._recorder.forget(turn.id)
+        await self._choose_drone(turn, target)
         changes = {
             "drone": None,
             "workspaceId": None,
             "waiting": Waiting.DRONE,
             "statusReason": "Moving to another drone.",
         }
-        moved = await self._store.turns.move(turn, MOVE, ChatTurnStatus.QUEUED, changes)
+        note = Steer(steer_id=f"moved-{turn.epoch}", content=_MOVED, origin=SteerOrigin.SERVICE)
+        said = {"push": {"steers": note.model_dump()}} if turn.last_seq else {}
+        moved = await self._store.turns.move(turn, MOVE, ChatTurnStatus.QUEUED, changes, **said)
         if moved is None:
             raise Conflict(ErrorCode.TURN_NOT_RUNNING, "The turn is changing hands; look at it again.", retryable=True)
-        if moved.last_seq:
-            note = Steer(steer_id=f"moved-{moved.epoch}", content=_MOVED, origin=SteerOrigin.SERVICE)
-            # One more than the user's may be: this has to be said.
-            moved = await self._store.turns.add_steer(moved, note, most=len(moved.steers) + 1) or moved
-        await self._rooms.tell_user(user, "turnStatus", TurnStatus(turn=moved))
-        await self._choose_drone(moved, turn.drone, target)
+        await self._rooms.tell_turn(moved)
         return moved
 
     async def deliver(self, turn: ChatTurn, steer: Steer) -> None:
@@ -171,21 +180,18 @@ class Leases:
             return
         waiting = await self._store.turns.wait_for(turn, Waiting.DRONE_LOST, reason)
         if waiting is not None:
-            await self._rooms.tell_user(waiting.user, "turnStatus", TurnStatus(turn=waiting))
+            await self._rooms.tell_turn(waiting)
 
     async def _waits_no_more(self, turn: ChatTurn) -> None:
         if turn.waiting is not Waiting.DRONE_LOST:
             return
         goes_on = await self._store.turns.wait_for(turn, None, None)
         if goes_on is not None:
-            await self._rooms.tell_user(goes_on.user, "turnStatus", TurnStatus(turn=goes_on))
+            await self._rooms.tell_turn(goes_on)
 
-    async def _end_cancelled(self, turn: ChatTurn) -> None:
-        """The user had cancelled it when its drone died: it does not go on."""
-        await self._recorder.end(turn, ChatTurnStatus.CANCELLED, "Cancelled by the user.")
-
-    async def _choose_drone(self, turn: ChatTurn, lost: str | None, target: DroneRegistration | None) -> None:
+    async def _choose_drone(self, turn: ChatTurn, target: DroneRegistration | None) -> None:
         """The session lets go of the drone that was lost, and takes the one that was chosen."""
+        lost = turn.drone
         session = await self._store.sessions.owned(turn.user, turn.session)
         changes: dict[str, object] = {}
         if target is not None:

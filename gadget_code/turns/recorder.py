@@ -8,15 +8,17 @@ slow or away, acknowledgements stop and so does the drone.
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakValueDictionary
 
 import orjson
 from pydantic import ValidationError
 
-from gadget_api.commands import TurnAck, TurnResend, TurnRevoked, TurnStatus
+from gadget_api.commands import TurnAck, TurnResend, TurnRevoked
 from gadget_api.errors import ErrorCode, ErrorInfo, InvalidInput, Unavailable
 from gadget_api.events import EVENT_TYPES, Steered, TurnEvent, WorkOrderComplete
 from gadget_api.providers import ModelPrice
@@ -36,6 +38,8 @@ _UNSTORED_BYTES = 16 * 1024 * 1024
 """A drone of ours sends 2 MB ahead of what is acknowledged; one that sends this much has to wait."""
 _RETRY_S = (0.1, 0.25, 0.5, 1.0, 2.0)
 _STOP_S = 5.0
+_ASKED_S = 2.0
+"""What is missing comes at once, or not to this process any more."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +54,10 @@ class Live:
 
 @dataclass
 class _Stream:
-    """A running turn whose drone is connected to this process."""
+    """A running turn whose events come over one connection to this process. Another connection is another stream: what
+    was stored through other processes in between is read anew."""
 
+    socket: str
     turn: ChatTurn
     """As it is after its newest stored event; what else changes in it (its reason, its steers) is not looked at."""
     price: ModelPrice | None
@@ -60,6 +66,8 @@ class _Stream:
     unstored: deque[tuple[StoredEvent, TurnEvent]] = field(default_factory=deque)
     writer: asyncio.Task[None] | None = None
     asked_resend_after: int = -1
+    asked_at: float = 0.0
+    """Monotonic seconds."""
     unstored_bytes: int = 0
     closed: bool = False
     """Whether somebody else has the turn: nothing more is taken."""
@@ -74,13 +82,13 @@ class Recorder:
         self._background = background
         self._on_turn_over = on_turn_over
         self._streams: dict[str, _Stream] = {}
-        self._changing = asyncio.Lock()
-        """A turn is not opened while one is ended: its epoch is read before, or after."""
+        self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By turn: it is not opened while it is ended; its epoch is read before, or after."""
         self.events_total = 0
         self.streams_ended = 0
         """Counts the streams this process let go of: while it stays, no event was relayed that `live` does not know."""
 
-    async def record(self, drone: str, name: str, payload: dict[str, Any]) -> None:
+    async def record(self, drone: str, socket: str, name: str, payload: dict[str, Any]) -> None:
         """Takes one event as the drone's socket brought it. Raises InvalidInput when it is not one."""
         try:
             event = EVENT_TYPES[name].model_validate(payload)
@@ -89,9 +97,9 @@ class Recorder:
             await self._refuse(drone, payload, message)
             raise InvalidInput(message) from exc
         stream = self._streams.get(event.turn_id)
-        if stream is None or stream.turn.epoch < event.epoch:
-            async with self._changing:
-                stream = await self._open(drone, event)
+        if stream is None or stream.turn.epoch < event.epoch or stream.socket != socket or self._is_stuck(stream):
+            async with self._lock(event.turn_id):
+                stream = await self._open(drone, socket, event)
             if stream is None:
                 return
         if stream.unstored_bytes > _UNSTORED_BYTES and stream.writer is not None:
@@ -128,16 +136,25 @@ class Recorder:
             await self._settle(stream)
             self._let_go(stream)
 
-    async def forget_drone(self, drone: str) -> None:
-        for stream in [s for s in self._streams.values() if s.turn.drone == drone]:
+    async def forget_socket(self, socket: str) -> None:
+        """`forget` for what came over a connection that is closed."""
+        for stream in [s for s in self._streams.values() if s.socket == socket]:
             await self.forget(stream.turn.id)
+
+    def has(self, turn: str) -> bool:
+        """Whether the turn's events come through this process; then its last one will be relayed by it."""
+        return turn in self._streams
+
+    async def cancel(self, turn: ChatTurn) -> ChatTurn | None:
+        """`end`, as the user wished."""
+        return await self.end(turn, ChatTurnStatus.CANCELLED, "Cancelled by the user.")
 
     async def end(
         self, turn: ChatTurn, status: ChatTurnStatus, message: str, error: ErrorInfo | None = None
     ) -> ChatTurn | None:
-        """Ends `turn` as it was read, when no drone can end it: it waits, its drone is away, or it cannot start.
-        None when somebody else has taken it over or ended it meanwhile (then nothing is done)."""
-        async with self._changing:
+        """Ends `turn` as it was read, when no drone can end it: it waits, its drone is away, or it cannot start. A
+        drone that works on it is told. None when somebody else has taken it over or ended it meanwhile."""
+        async with self._lock(turn.id):
             if (stream := self._streams.get(turn.id)) is not None:
                 stream.closed = True  # from here on no event of it is taken, so the last one is ours to number
             await self.forget(turn.id)
@@ -148,20 +165,39 @@ class Recorder:
             event = last_event(fenced, status, message, error)
             payload = event.to_wire()
             over = after_event(fenced, event, None)
-            if not await self._store.record(fenced, [_stored(event, payload)], over, []):
+            if not await self._record_end(fenced, _stored(event, payload), over):
                 return None
+        if turn.drone is not None:
+            await self._revoke(turn.drone, turn.id, ErrorCode.TURN_OVER, "This turn is over.")
         return await self._say_ended(over, payload)
+
+    async def _record_end(self, fenced: ChatTurn, event: StoredEvent, over: ChatTurn) -> bool:
+        try:
+            return await self._store.record(fenced, [event], over, [])
+        except Unavailable:
+            # It may be stored, its answer lost.
+            now = await self._store.turns.find({"_id": over.id, "epoch": over.epoch})
+            if now is None or not now.status.is_over:
+                raise
+            return True
 
     async def _say_ended(self, over: ChatTurn, payload: dict[str, Any]) -> ChatTurn:
         self.streams_ended += 1
         await self._rooms.relay(over.session, payload["type"], payload)
-        await self._rooms.tell_user(over.user, "turnStatus", TurnStatus(turn=over))
+        await self._rooms.tell_turn(over)
         self._on_turn_over(over)
         return over
 
     async def stop(self) -> None:
         """Stores what is unstored, for as long as a stop may take."""
         await asyncio.gather(*(self._settle(stream) for stream in self._streams.values()))
+
+    def _lock(self, turn: str) -> asyncio.Lock:
+        return self._changing.setdefault(turn, asyncio.Lock())
+
+    def _is_stuck(self, stream: _Stream) -> bool:
+        """Whether what we lack was asked for, and does not come: perhaps another process has it by now."""
+        return stream.asked_resend_after == stream.last_seq and time.monotonic() - stream.asked_at > _ASKED_S
 
     async def _settle(self, stream: _Stream) -> None:
         if (writer := stream.writer) is not None:
@@ -183,7 +219,7 @@ class Recorder:
         if stream.writer is None:
             stream.writer = self._background.start(self._write(stream), f"writer of turn {event.turn_id}")
 
-    async def _open(self, drone: str, event: TurnEvent) -> _Stream | None:
+    async def _open(self, drone: str, socket: str, event: TurnEvent) -> _Stream | None:
         """The stream of a turn this drone works on, as far as it is stored; None when it is not (then said)."""
         await self.forget(event.turn_id)
         turn = await self._store.turns.find({"_id": event.turn_id, "drone": drone})
@@ -192,12 +228,15 @@ class Recorder:
             return None
         if turn.status is not ChatTurnStatus.PROCESSING:
             if turn.status.is_over and event.epoch == turn.epoch and event.seq <= turn.last_seq:
-                # Its acknowledgement was lost on the way; say it again so that the drone can let go.
+                # Whoever stored its end may have died before it told anybody.
+                for last in await self._store.events.after(turn.id, turn.last_seq - 1, up_to=turn.last_seq, limit=1):
+                    await self._rooms.relay(turn.session, last.type, last.parsed())
+                await self._rooms.tell_turn(turn)
                 await self._rooms.tell_drone(drone, "turnAck", TurnAck(turn_id=turn.id, seq=turn.last_seq))
             else:
                 await self._revoke(drone, turn.id, ErrorCode.TURN_OVER, "This turn is over.")
             return None
-        stream = _Stream(turn=turn, price=await self._price_of(turn), last_seq=turn.last_seq)
+        stream = _Stream(socket=socket, turn=turn, price=await self._price_of(turn), last_seq=turn.last_seq)
         self._streams[turn.id] = stream
         return stream
 
@@ -243,31 +282,32 @@ class Recorder:
             stream.unstored_bytes -= len(stored.body)
         stream.turn = after
         if after.status.is_over:
+            # Let go of before the relay: a replay that comes now has the end from the store.
             stream.unstored.clear()
             self._let_go(stream)
+            await self._rooms.relay(turn.session, group[-1][0].type, group[-1][0].parsed())
         assert turn.drone is not None
+        # Said last: a drone that does not hear it sends the end again, and whoever takes that relays it again.
         await self._rooms.tell_drone(turn.drone, "turnAck", TurnAck(turn_id=turn.id, seq=after.last_seq))
-        now = await self._store.turns.find({"_id": turn.id}) if after.status.is_over or steered else None
-        if now is None:
-            return
-        if now.status.is_over:
-            await self._rooms.relay(now.session, group[-1][0].type, group[-1][0].parsed())
-            self._on_turn_over(now)
-        await self._rooms.tell_user(now.user, "turnStatus", TurnStatus(turn=now))
+        if after.status.is_over or steered:
+            now = await self._store.turns.find({"_id": turn.id}) or after
+            await self._rooms.tell_turn(now)
+            if now.status.is_over:
+                self._on_turn_over(now)
 
     async def _give_up(self, stream: _Stream) -> None:
-        """The turn is not this stream's any more."""
+        """The turn is not this stream's any more: the drone is told so, or to send again what was taken for nothing."""
         stream.closed = True
         stream.unstored.clear()
         self._let_go(stream)
-        if stream.turn.drone is not None and not await self._is_at_work(stream.turn):
-            message = "This turn went on without this drone."
-            await self._revoke(stream.turn.drone, stream.turn.id, ErrorCode.STALE_EPOCH, message)
-
-    async def _is_at_work(self, turn: ChatTurn) -> bool:
-        """Whether the drone still works on the turn under its epoch: its connection is another process's by now."""
+        turn = stream.turn
+        assert turn.drone is not None
         at_work = {"_id": turn.id, "epoch": turn.epoch, "drone": turn.drone, "status": ChatTurnStatus.PROCESSING}
-        return await self._store.turns.find(at_work) is not None
+        now = await self._store.turns.find(at_work)
+        if now is None:
+            await self._revoke(turn.drone, turn.id, ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
+        else:  # its events come through another process by now
+            await self._rooms.tell_drone(turn.drone, "turnResend", TurnResend(turn_id=turn.id, after_seq=now.last_seq))
 
     async def _refuse(self, drone: str, payload: dict[str, Any], message: str) -> None:
         """An event that is none came from the drone. When it is the one that is missing, and came so a second time, the
@@ -280,10 +320,9 @@ class Recorder:
             return
         error = ErrorInfo(code=ErrorCode.INVALID_REQUEST, message=f"The drone is not understood; update it. {message}")
         await self.end(stream.turn, ChatTurnStatus.ERROR, error.message, error)
-        await self._revoke(drone, stream.turn.id, error.code, error.message)
 
     async def _ask_again(self, stream: _Stream) -> None:
-        stream.asked_resend_after = stream.last_seq
+        stream.asked_resend_after, stream.asked_at = stream.last_seq, time.monotonic()
         missing = TurnResend(turn_id=stream.turn.id, after_seq=stream.last_seq)
         assert stream.turn.drone is not None
         await self._rooms.tell_drone(stream.turn.drone, "turnResend", missing)

@@ -16,6 +16,7 @@ from gadget_code.turns.recorder import Recorder
 log = logging.getLogger(__name__)
 
 _AHEAD_S = 0.05
+_AHEAD_MOST_S = 1.0
 
 
 def start_of(latest: Sequence[ChatTurn]) -> Cursor:
@@ -78,6 +79,7 @@ class Replay:
         that again, and not to this watcher. But when the drone's journal was lost as well, its next epoch says
         something else from there on.
         """
+        wait_s = _AHEAD_S
         while True:
             turn = await self._store.turns.find({"_id": position.turn_id, "session": session})
             if turn is None or position.seq == 0:
@@ -86,15 +88,20 @@ class Replay:
                 seq = min(position.seq, turn.last_seq)
                 seq = await self._store.events.last_up_to_epoch(turn.id, position.epoch, seq)
                 return position.replace(seq=seq)
-            if turn.status.is_over or position.seq <= turn.last_seq:
+            if position.seq <= turn.last_seq:
                 return position
-            await asyncio.sleep(_AHEAD_S)
+            if turn.status.is_over:  # what it saw beyond was never stored; the end was
+                return position.replace(seq=turn.last_seq - 1)
+            await asyncio.sleep(wait_s)
+            wait_s = min(wait_s * 2, _AHEAD_MOST_S)
 
     async def _send_stored(self, sid: str, session: str, position: Cursor) -> Cursor | None:
         """Sends what is stored after `position`; where that led to, or None when the watcher is gone."""
         for turn, last_seq in await self._store.turns.from_turn(session, position.turn_id):
             seq = position.seq if turn == position.turn_id else 0
             async for event in self._store.events.replay(turn, seq, up_to=last_seq):
+                if event.type == "workOrderComplete" and self._recorder.has(turn) and not self._server.is_shared:
+                    break  # stored this moment, and not relayed yet: it comes to the room, or with our next look
                 if not await self._server.drained(sid):
                     return None
                 self._server.put(sid, event.type, event.parsed())

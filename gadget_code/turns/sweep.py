@@ -10,6 +10,7 @@ from gadget_api.errors import GadgetError
 from gadget_code.store.database import Store
 from gadget_code.turns.dispatch import Dispatcher
 from gadget_code.turns.leases import Leases
+from gadget_code.turns.recorder import Recorder
 from gadget_code.turns.verbs import CANCEL_S, TurnVerbs
 
 log = logging.getLogger(__name__)
@@ -20,8 +21,11 @@ _RENEWAL_S = 10.0
 
 
 class Sweep:
-    def __init__(self, store: Store, dispatcher: Dispatcher, leases: Leases, verbs: TurnVerbs) -> None:
+    def __init__(
+        self, store: Store, recorder: Recorder, dispatcher: Dispatcher, leases: Leases, verbs: TurnVerbs
+    ) -> None:
         self._store = store
+        self._recorder = recorder
         self._dispatcher = dispatcher
         self._leases = leases
         self._verbs = verbs
@@ -35,8 +39,8 @@ class Sweep:
                 if begun >= trusted_from:
                     await self._leases.check()
                 for turn in await self._store.turns.cancel_overdue(timedelta(seconds=CANCEL_S)):
-                    await self._verbs.end_cancelled(turn)
-                for turn in await self._store.turns.finished_with_steers():
+                    await self._recorder.cancel(turn)
+                for turn in await self._store.turns.ended_with_steers():
                     await self._verbs.submit_steers(turn)
                 for user in await self._store.turns.users_with_queued():
                     self._dispatcher.kick(user)

@@ -1,16 +1,26 @@
 """What a user does to turns: submit, cancel, steer, continue elsewhere. The same for the socket and for REST."""
 
 import asyncio
+import hashlib
 import logging
 from contextlib import suppress
 from dataclasses import dataclass
 
-from gadget_api.commands import CancelTurn, TurnStatus
+from gadget_api.commands import CancelTurn
 from gadget_api.drones import DroneStatus
 from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput, NotFound, TooLarge, TooMany
 from gadget_api.ids import new_id
 from gadget_api.model import utc_now
-from gadget_api.turns import MAX_PROMPT_BYTES, MAX_STEER_BYTES, MAX_STEERS, ChatTurn, ChatTurnStatus, Prompts, Steer
+from gadget_api.turns import (
+    MAX_PROMPT_BYTES,
+    MAX_STEER_BYTES,
+    MAX_STEERS,
+    ChatTurn,
+    ChatTurnStatus,
+    Prompts,
+    Steer,
+    SteerOrigin,
+)
 from gadget_code.background import Background
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.store.database import Store
@@ -20,6 +30,8 @@ from gadget_code.turns.recorder import Recorder
 
 log = logging.getLogger(__name__)
 
+MAX_QUEUED = 100
+"""Prompts that wait in one session."""
 CANCEL_S = 5.0
 """How long a drone has to end a turn that was cancelled; then the service ends it (promise P14)."""
 
@@ -37,6 +49,11 @@ class TurnVerbs:
         """Stores a prompt as a queued turn: when this returns, a majority has it. The same id is the same turn."""
         check_prompt(content)
         session = await self.store.sessions.owned(user, session_id)
+        if await self.store.turns.count_queued(session.id) >= MAX_QUEUED:
+            earlier = await self.store.turns.find({"session": session.id, "promptId": prompt_id})
+            if earlier is None:
+                raise TooMany(f"{MAX_QUEUED} prompts wait in this session already; wait for them, or withdraw some.")
+            return earlier
         fresh = ChatTurn(
             id=new_id(),
             created_at=utc_now(),
@@ -53,7 +70,7 @@ class TurnVerbs:
         )
         turn, is_new = await self.store.turns.submit(fresh)
         if is_new:
-            await self.rooms.tell_user(user, "turnStatus", TurnStatus(turn=turn))
+            await self.rooms.tell_turn(turn)
             self.dispatcher.kick(user)
         return turn
 
@@ -65,28 +82,26 @@ class TurnVerbs:
                 raise Conflict(ErrorCode.TURN_OVER, "This turn is over already.")
             if turn.status is ChatTurnStatus.PROCESSING and await self._cancel_at_drone(turn):
                 return
-            if await self.end_cancelled(turn):
+            if await self.recorder.cancel(turn) is not None:
                 return
         raise Conflict(ErrorCode.TURN_NOT_RUNNING, "The turn is changing hands; try again.", retryable=True)
-
-    async def end_cancelled(self, turn: ChatTurn) -> bool:
-        """Ends a turn that the user cancelled, whatever its drone says; False when it has gone on meanwhile."""
-        return await self.recorder.end(turn, ChatTurnStatus.CANCELLED, "Cancelled by the user.") is not None
 
     async def _cancel_at_drone(self, turn: ChatTurn) -> bool:
         drone = await self.store.drones.find({"_id": turn.drone})
         if drone is None or drone.status is DroneStatus.OFFLINE:
             return False
         # First here, so that the drone's death before it ends the turn does not undo it.
-        waiting = await self.store.turns.request_cancel(turn)
-        if waiting is None:
-            return False
-        await self.rooms.tell_user(turn.user, "turnStatus", TurnStatus(turn=waiting))
+        if not turn.cancel_requested:
+            waiting = await self.store.turns.request_cancel(turn)
+            if waiting is None:
+                return False
+            turn = waiting
+            await self.rooms.tell_turn(turn)
         try:
             await self.rooms.call_drone(drone.id, "cancelTurn", CancelTurn(turn_id=turn.id))
         except GadgetError:
             return False  # away, or it does not know the turn: then the end is ours to write
-        self.background.start(self._see_it_end(waiting), f"cancel of turn {turn.id}")
+        self.background.start(self._see_it_end(turn), f"cancel of turn {turn.id}")
         return True
 
     async def _see_it_end(self, turn: ChatTurn) -> None:
@@ -94,7 +109,7 @@ class TurnVerbs:
         await asyncio.sleep(CANCEL_S)
         try:
             now = await self.store.turns.owned(turn.user, turn.id)
-            if not now.status.is_over and now.cancel_requested and await self.end_cancelled(now):
+            if now.cancel_requested and not now.status.is_over and await self.recorder.cancel(now) is not None:
                 log.warning("turn %s was cancelled, and its drone did not end it", turn.id)
         except GadgetError as exc:
             log.info("the cancel of turn %s is seen to later: %s", turn.id, exc.message)
@@ -112,20 +127,21 @@ class TurnVerbs:
             if (await self.store.turns.owned(user, turn_id)).status.is_over:
                 raise Conflict(ErrorCode.TURN_NOT_RUNNING, "This turn is over; send a new prompt instead.")
             raise TooMany(f"{MAX_STEERS} messages wait for this turn's next step already; wait for it.")
-        await self.rooms.tell_user(user, "turnStatus", TurnStatus(turn=taken))
+        await self.rooms.tell_turn(taken)
         self.background.start(self.leases.deliver(taken, steer), f"message to turn {turn.id}")
 
     def after(self, turn: ChatTurn) -> None:
         """What follows the end of a turn: the next one."""
-        if turn.steers and turn.status is ChatTurnStatus.FINISHED:
+        if turn.steers and turn.status is not ChatTurnStatus.CANCELLED:
             self.background.start(self.submit_steers(turn), f"messages left by turn {turn.id}")
         self.dispatcher.kick(turn.user)
 
     async def submit_steers(self, turn: ChatTurn) -> None:
         """Messages that were accepted as the turn's last answer was on its way become the next prompts."""
         for steer in turn.steers:
-            with suppress(NotFound):  # its session is gone
-                await self.submit(turn.user, turn.session, steer.content, steer.steer_id)
+            if steer.origin is SteerOrigin.USER:
+                with suppress(NotFound):  # its session is gone
+                    await self.submit(turn.user, turn.session, steer.content, _prompt_of(turn, steer))
             await self.store.turns.drop_steer(turn, steer.steer_id)
 
     async def move(self, user: str, turn_id: str, drone_id: str | None) -> None:
@@ -139,6 +155,11 @@ class TurnVerbs:
         if turn is None:
             raise NotFound("turn")
         return turn
+
+
+def _prompt_of(turn: ChatTurn, steer: Steer) -> str:
+    """The promptId of a message that becomes a prompt: the same each time, and no client's."""
+    return "steer-" + hashlib.sha256(f"{turn.id} {steer.steer_id}".encode()).hexdigest()[:40]
 
 
 def check_prompt(content: str, most_bytes: int = MAX_PROMPT_BYTES) -> None:

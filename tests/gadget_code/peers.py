@@ -58,6 +58,12 @@ class PlayedDrone:
     def id(self) -> str:
         return str(self.registration["_id"])
 
+    def same_drone(self, user: User) -> "PlayedDrone":
+        """The same drone over another connection, perhaps to another web process."""
+        other = PlayedDrone(user, self.name)
+        other.workspace_id, other.registration, other.token = self.workspace_id, self.registration, self.token
+        return other
+
     async def connect(self) -> None:
         self._socket = socketio.AsyncClient(reconnection=False, handle_sigint=False)
         self._socket.on("*", self._receive)

@@ -10,6 +10,7 @@ import pytest
 
 from gadget_ai.testing.script import Call, Reply, Script, Text
 from gadget_ai.testing.server import ScriptedServer
+from tests.gadget_code.peers import Played, PlayedDrone, a_session, a_turn
 from tests.harness import Drone, Ide, Process, User, Web, clean_environment, repository, until
 
 
@@ -34,14 +35,56 @@ async def redis_url(tmp_path: Path) -> AsyncIterator[str]:
     process.stop()
 
 
-async def test_a_watcher_on_one_process_sees_what_a_drone_on_the_other_does(
-    mongodb_url: str, redis_url: str, tmp_path: Path
-) -> None:
+@pytest.fixture
+async def two_webs(mongodb_url: str, redis_url: str, tmp_path: Path) -> AsyncIterator[tuple[Web, Web]]:
     settings = {"GADGET_DATABASE": f"t{tmp_path.name[-20:]}", "GADGET_REDIS_URL": redis_url}
     # The same secret key for both: what one encrypts the other has to read.
     settings["GADGET_SECRET_KEY_FILE"] = str(tmp_path / "secret.key")
-    one = Web.at(tmp_path / "one", mongodb_url, **settings)
-    two = Web.at(tmp_path / "two", mongodb_url, **settings)
+    webs = [Web.at(tmp_path / name, mongodb_url, **settings) for name in ("one", "two")]
+    try:
+        yield webs[0], webs[1]
+    finally:
+        for web in webs:
+            web.stop()
+    assert "Traceback" not in webs[0].output + webs[1].output
+
+
+async def test_a_drone_that_goes_from_one_process_to_the_other_and_back_is_understood(
+    two_webs: tuple[Web, Web],
+) -> None:
+    one, two = two_webs
+    async with await one.user() as user, PlayedDrone(user) as first:
+        far = User(two.url, user.email, user.password, user.token, user.document)
+        turn = await a_turn(user, await a_session(user))
+        await first.order(turn["_id"])
+        played = Played(turn)
+        for _ in range(2):
+            await first.send(played.response())
+        await first.acked(turn["_id"], 2)
+        # Its network has changed; process one does not know yet that the old connection is dead.
+        second = first.same_drone(far)
+        await second.connect()
+        await second.report("busy")
+        for _ in range(2):
+            await second.send(played.response())
+        await second.acked(turn["_id"], 4)
+        third = first.same_drone(user)
+        await third.connect()
+        await third.report("busy")
+        await third.send(played.response())
+        await third.send(played.complete())
+        await third.acked(turn["_id"], 6)
+        assert (await user.until_over(turn["_id"]))["status"] == "finished"
+        assert [event["seq"] for event in await user.events(turn["_id"])] == list(range(1, 7))
+        for drone in (second, third):
+            await drone.disconnect()
+        await far.http.aclose()
+
+
+async def test_a_watcher_on_one_process_sees_what_a_drone_on_the_other_does(
+    two_webs: tuple[Web, Web], tmp_path: Path
+) -> None:
+    one, two = two_webs
     drone = None
     script = [
         Reply(Text("I look around. ", deltas=8, pause_s=0.01), Call("shell", {"command": "sleep 1"})),
@@ -71,10 +114,8 @@ async def test_a_watcher_on_one_process_sees_what_a_drone_on_the_other_does(
                 assert (await far.call("cancelTurn", {"turnId": second["_id"]}))["ok"] is True
                 assert (await elsewhere.until_over(second["_id"]))["status"] == "cancelled"
     finally:
-        for process in (drone, one, two):
-            if process is not None:
-                process.stop()
-    assert "Traceback" not in one.output + two.output
+        if drone is not None:
+            drone.stop()
 
 
 def _once_and_in_order(events: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -195,10 +195,28 @@ async def test_finished_turns_with_messages_that_nobody_read_are_found(store: St
     await store.turns.insert(turn(status="finished"))
     await store.turns.insert(turn(status="cancelled", steers=steers))
     await store.turns.insert(turn(status="processing", steers=steers))
-    assert await store.turns.finished_with_steers() == [left]
+    assert await store.turns.ended_with_steers() == [left]
     for steer in steers:
         await store.turns.drop_steer(left, steer.steer_id)
-    assert await store.turns.finished_with_steers() == []
+    assert await store.turns.ended_with_steers() == []
+
+
+async def test_a_sessions_turns_are_in_the_order_they_were_accepted_whatever_the_clocks_say(store: Store) -> None:
+    ahead, _ = await store.turns.submit(turn(id="f" * 23 + "0"))  # by a process whose clock is ahead
+    behind = [(await store.turns.submit(turn()))[0] for _ in range(3)]
+    ids = [ahead.id, *(made.id for made in behind)]
+    assert ids == sorted(set(ids))
+    other, _ = await store.turns.submit(turn(session="another"))
+    assert other.id < ahead.id
+
+
+async def test_a_drone_that_has_begun_is_not_taken_for_one_that_refused(store: Store) -> None:
+    made = await store.turns.insert(turn(status="processing", epoch=2, drone="d"))
+    assert await store.turns.begin(made.id, "other", 2) is None
+    assert await store.turns.begin(made.id, "d", 1) is None
+    assert await store.turns.begin(made.id, "d", 2) is not None
+    assert await store.turns.move(made, REFUSE, ChatTurnStatus.QUEUED, {}) is None
+    assert await store.turns.move(made, MOVE, ChatTurnStatus.QUEUED, {}) is not None
 
 
 async def test_a_turn_that_is_being_cancelled_waits_for_that_alone(store: Store) -> None:
@@ -206,5 +224,6 @@ async def test_a_turn_that_is_being_cancelled_waits_for_that_alone(store: Store)
     cancelling = await store.turns.request_cancel(made)
     assert cancelling is not None
     assert (cancelling.waiting, cancelling.cancel_requested) == (Waiting.CANCEL, True)
+    assert await store.turns.request_cancel(made) is None  # its time counts from the first
     assert await store.turns.wait_for(made, Waiting.DRONE_LOST, "Lost.") is None
     assert (await store.turns.owned("u", made.id)).waiting is Waiting.CANCEL

@@ -4,8 +4,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from pymongo import AsyncMongoClient
 
 from gadget_api.ids import new_id
+from gadget_api.model import utc_now
 from tests.gadget_code.peers import Played, PlayedDrone, a_session, a_turn, is_processing
 from tests.harness import Ide, User, until
 
@@ -230,8 +232,49 @@ async def test_a_message_that_came_too_late_for_the_last_answer_is_the_next_prom
         return turns[0] if len(turns) == 2 else None
 
     found = await until(following)
-    assert (found["prompts"]["user"], found["promptId"]) == ("And in French?", "late")
+    assert found["prompts"]["user"] == "And in French?"
     assert (await user.get(f"/turns/{turn['_id']}"))["steers"] == []
+    # Who did not hear that it was accepted and says it again, says nothing new.
+    await user.post(f"/turns/{turn['_id']}/steer", {"content": "And in French?", "steerId": "late"})
+    assert len((await user.get(f"/sessions/{turn['session']}/turns"))["items"]) == 2
+
+
+async def test_a_message_that_has_the_id_of_a_prompt_is_not_lost(
+    user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
+    await user.post(f"/turns/{turn['_id']}/steer", {"content": "Another.", "steerId": turn["promptId"]})
+    failed = {"success": False, "status": "error", "error": {"code": "modelAuth", "message": "No.", "retryable": False}}
+    await drone.send(Played(turn).complete(**failed))
+
+    async def following() -> bool | None:
+        turns = (await user.get(f"/sessions/{turn['session']}/turns"))["items"]
+        return True if [found["prompts"]["user"] for found in turns] == ["Another.", "Go on."] else None
+
+    await until(following)
+
+
+async def test_only_so_many_prompts_wait_in_a_session(user: User) -> None:
+    session = await a_session(user)
+    path = f"/sessions/{session['_id']}/turns"
+    for n in range(100):
+        await user.post(path, {"content": "x", "promptId": f"p{n}"})
+    refused = await user.http.post(path, json={"content": "x", "promptId": "one more"})
+    assert (refused.status_code, refused.json()["code"]) == (429, "rateLimited")
+    assert (await user.http.post(path, json={"content": "x", "promptId": "p7"})).is_success
+
+
+async def test_whoever_works_on_a_turn_that_is_ended_is_told(
+    user: User, drone: PlayedDrone, turn: dict[str, Any], mongodb_url: str
+) -> None:
+    """As after an outage of the database: its lease has run out, and its connection stands."""
+    client: AsyncMongoClient[dict[str, Any]]
+    async with AsyncMongoClient(mongodb_url) as client:
+        for name in await client.list_database_names():
+            await client[name].drones.update_one({"_id": drone.id}, {"$set": {"store.leaseUntil": utc_now()}})
+        await user.post(f"/turns/{turn['_id']}/cancel", {})
+    revoked = await drone.until("turnRevoked")
+    assert (revoked["turnId"], revoked["code"]) == (turn["_id"], "turnOver")
+    assert (await user.get(f"/turns/{turn['_id']}"))["status"] == "cancelled"
 
 
 async def test_a_message_to_a_turn_that_waits_is_in_its_first_order(user: User, drone: PlayedDrone) -> None:

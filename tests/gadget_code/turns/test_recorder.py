@@ -301,7 +301,7 @@ async def test_a_stream_that_cannot_go_on_ends_its_turn(user: User, drone: Playe
     await drone.call("response", bad)
     assert (await drone.until("turnResend"))["afterSeq"] == 1
     await drone.call("response", bad)
-    assert (await drone.until("turnRevoked"))["code"] == "invalidRequest"
+    assert (await drone.until("turnRevoked"))["code"] == "turnOver"
     over = await user.until_over(turn["_id"])
     assert (over["status"], over["error"]["code"], over["lastSeq"]) == ("error", "invalidRequest", 2)
     assert [event["type"] for event in await user.events(turn["_id"])] == ["response", "workOrderComplete"]
