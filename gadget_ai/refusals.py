@@ -84,8 +84,8 @@ class Refusals:
     def malformed(self, line: bytes) -> LLMError:
         return LLMError(
             ErrorCode.MODEL_BAD_RESPONSE,
-            "The provider sent what this client cannot read; try again, and if it stays so choose another model: "
-            + self.excerpt(line[:2000].decode("utf-8", "replace")),
+            f"The provider sent {self.excerpt(line[:2000].decode('utf-8', 'replace'))!r}, which this client cannot "
+            "read; try again, and if it stays so choose another model.",
             retryable=True,
         )
 

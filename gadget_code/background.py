@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
+from gadget_api.errors import GadgetError
+
 log = logging.getLogger(__name__)
 
 
@@ -21,7 +23,11 @@ class Background:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if isinstance(error, GadgetError):  # foreseen, and whoever sweeps sees to it
+            log.warning("the task %s failed: %s", task.get_name(), error.message)
+        else:
             log.error("the task %s failed", task.get_name(), exc_info=error)
 
     async def stop(self) -> None:

@@ -51,11 +51,14 @@ class Leases:
             raise Conflict(ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
 
     async def held(self, drone: str) -> None:
-        """The drone says that it works: its turn waits for nothing, and gets what was said to it meanwhile."""
-        for turn in await self._of(drone):
-            await self._waits_no_more(turn)
-            for steer in turn.steers:
-                await self.deliver(turn, steer)
+        """The drone says that it works: its turn waits for nothing, and gets what was said to it meanwhile. When its
+        turn has gone on without it, it is told."""
+        turns = await self._of(drone)
+        for turn in turns:
+            await self._goes_on(turn)
+        named = await self._store.drones.find({"_id": drone})
+        if named is not None and named.turn is not None and all(turn.id != named.turn for turn in turns):
+            await self._recorder.revoke(drone, named.turn, ErrorCode.TURN_OVER, "This turn went on without this drone.")
 
     async def is_free(self, drone_id: str, changes: dict[str, Any]) -> DroneRegistration | None:
         """The drone says that it works on nothing. None when it said so before an offer reached it; it says so again.
@@ -164,7 +167,7 @@ class Leases:
             if drone is None or drone.status is DroneStatus.OFFLINE:
                 await self._wait_for_drone(turn, drone)
             elif drone.status is DroneStatus.BUSY and drone.turn == turn.id:
-                await self._waits_no_more(turn)
+                await self._goes_on(turn)
 
     async def _of(self, drone: str) -> list[ChatTurn]:
         return await self._store.turns.unfinished({"drone": drone, "status": ChatTurnStatus.PROCESSING})
@@ -182,7 +185,9 @@ class Leases:
         if waiting is not None:
             await self._rooms.tell_turn(waiting)
 
-    async def _waits_no_more(self, turn: ChatTurn) -> None:
+    async def _goes_on(self, turn: ChatTurn) -> None:
+        for steer in turn.steers:  # one that it has is no news to it
+            await self.deliver(turn, steer)
         if turn.waiting is not Waiting.DRONE_LOST:
             return
         goes_on = await self._store.turns.wait_for(turn, None, None)

@@ -108,9 +108,9 @@ class Recorder:
             if self._streams.get(event.turn_id) is not stream:
                 return
         if stream.turn.drone != drone:
-            await self._revoke(drone, event.turn_id, ErrorCode.NOT_FOUND, "This turn is not this drone's.")
+            await self.revoke(drone, event.turn_id, ErrorCode.NOT_FOUND, "This turn is not this drone's.")
         elif event.epoch != stream.turn.epoch or stream.closed:
-            await self._revoke(drone, event.turn_id, ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
+            await self.revoke(drone, event.turn_id, ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
         elif event.seq <= stream.last_seq:
             await self._rooms.tell_drone(drone, "turnAck", TurnAck(turn_id=event.turn_id, seq=stream.turn.last_seq))
         elif event.seq > stream.last_seq + 1:
@@ -168,7 +168,7 @@ class Recorder:
             if not await self._record_end(fenced, _stored(event, payload), over):
                 return None
         if turn.drone is not None:
-            await self._revoke(turn.drone, turn.id, ErrorCode.TURN_OVER, "This turn is over.")
+            await self.revoke(turn.drone, turn.id, ErrorCode.TURN_OVER, "This turn is over.")
         return await self._say_ended(over, payload)
 
     async def _record_end(self, fenced: ChatTurn, event: StoredEvent, over: ChatTurn) -> bool:
@@ -224,7 +224,7 @@ class Recorder:
         await self.forget(event.turn_id)
         turn = await self._store.turns.find({"_id": event.turn_id, "drone": drone})
         if turn is None or turn.session != event.chat_session_id:
-            await self._revoke(drone, event.turn_id, ErrorCode.NOT_FOUND, "This turn is not this drone's.")
+            await self.revoke(drone, event.turn_id, ErrorCode.NOT_FOUND, "This turn is not this drone's.")
             return None
         if turn.status is not ChatTurnStatus.PROCESSING:
             if turn.status.is_over and event.epoch == turn.epoch and event.seq <= turn.last_seq:
@@ -234,7 +234,7 @@ class Recorder:
                 await self._rooms.tell_turn(turn)
                 await self._rooms.tell_drone(drone, "turnAck", TurnAck(turn_id=turn.id, seq=turn.last_seq))
             else:
-                await self._revoke(drone, turn.id, ErrorCode.TURN_OVER, "This turn is over.")
+                await self.revoke(drone, turn.id, ErrorCode.TURN_OVER, "This turn is over.")
             return None
         stream = _Stream(socket=socket, turn=turn, price=await self._price_of(turn), last_seq=turn.last_seq)
         self._streams[turn.id] = stream
@@ -305,7 +305,7 @@ class Recorder:
         at_work = {"_id": turn.id, "epoch": turn.epoch, "drone": turn.drone, "status": ChatTurnStatus.PROCESSING}
         now = await self._store.turns.find(at_work)
         if now is None:
-            await self._revoke(turn.drone, turn.id, ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
+            await self.revoke(turn.drone, turn.id, ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
         else:  # its events come through another process by now
             await self._rooms.tell_drone(turn.drone, "turnResend", TurnResend(turn_id=turn.id, after_seq=now.last_seq))
 
@@ -327,7 +327,8 @@ class Recorder:
         assert stream.turn.drone is not None
         await self._rooms.tell_drone(stream.turn.drone, "turnResend", missing)
 
-    async def _revoke(self, drone: str, turn: str, code: ErrorCode, message: str) -> None:
+    async def revoke(self, drone: str, turn: str, code: ErrorCode, message: str) -> None:
+        """Tells the drone that the turn is not its own (any more)."""
         await self._rooms.tell_drone(drone, "turnRevoked", TurnRevoked(turn_id=turn, code=code, message=message))
 
 

@@ -26,6 +26,9 @@ KEY = "sk-faults-0123456789abcdef"
 FILES = {"README.md": "# A project\n"}
 ORPHANS_S = 5.0
 _PATIENCE_S = 60.0
+"""Once everything is healed."""
+_PERSISTENCE_S = 150.0
+"""Of a client that asks again while nobody answers: longer than anything is away."""
 _LOOK_S = 0.05
 
 
@@ -101,7 +104,7 @@ class Stage:
         """A request that is made again while nobody answers, or says that it may be."""
         said = "nobody answers"
         with suppress(TimeoutError):
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(_PERSISTENCE_S):
                 while True:
                     with suppress(httpx.TransportError):
                         answer = await self.user.http.request(method, path, json=body)

@@ -19,7 +19,7 @@ _ATTEMPTS = 4
 _HALF_A_CALL = '{"command": "echo half >> calls.lo'
 _ERROR_EVENT = b'data: {"error": {"message": "The engine fell over.", "type": "server_error", "code": 500}}\n\n'
 
-# What it does, and the code of the turn when it goes on doing it.
+# What it does, and the code of the turn when it goes on doing it (one of them).
 PASSING: dict[str, tuple[Callable[[], Reply], str]] = {
     "429": (
         lambda: Faulty(HttpError(429, {"error": {"message": "slow down"}}, {"retry-after": "1"})),
@@ -27,7 +27,8 @@ PASSING: dict[str, tuple[Callable[[], Reply], str]] = {
     ),
     "500": (lambda: Faulty(HttpError(500, {"error": {"message": "oops"}})), "modelOverloaded"),
     "503": (lambda: Faulty(HttpError(503, b"<html>busy</html>", {"content-type": "text/html"})), "modelOverloaded"),
-    "cut before a word": (lambda: Faulty(Cut()), "modelUnreachable"),
+    # Whether the headers come before the reset, the kernel decides.
+    "cut before a word": (lambda: Faulty(Cut()), "modelUnreachable modelCutOff"),
     "cut in text": (lambda: Faulty(Text("I was about to ", 3), Cut()), "modelCutOff"),
     "reset in text": (lambda: Faulty(Text("I was about to ", 3), Reset()), "modelCutOff"),
     "cut in tool JSON": (lambda: Faulty(Text("So: "), Call("shell", arguments=_HALF_A_CALL), Cut()), "modelCutOff"),
@@ -77,7 +78,8 @@ async def test_what_does_not_pass_ends_the_turn_with_its_code(stage: Stage, faul
     call, steps = _steps(lambda _: make(), at=1)
     turn = await stage.prompt(f"Go. {call}", steps)
     document = await stage.until_over(turn)
-    assert (document["status"], document["error"]["code"]) == ("error", code), document
+    assert document["status"] == "error", document
+    assert document["error"]["code"] in code.split(), document
     assert document["error"]["message"].endswith("."), document
     assert len(stage.book.asked) == 1 + _ATTEMPTS
     assert stage.calls == [call]
