@@ -187,6 +187,8 @@ class CrashRecoveryResponse(WireModel):
     epoch: int = 0
     """The epoch to go on with; 0 with `discard`."""
     acked_seq: int = 0
+    question: Id | None = None
+    """That of the request."""
     work_order: WorkOrder | None = None
     """With `resume` and `retry`: the order again, for the drone kept no key."""
 
@@ -207,6 +209,8 @@ class RequestCrashRecovery(WireModel):
     turn_id: Id
     chat_session_id: Id
     last_seq: int = Field(ge=0)
+    question: Id | None = None
+    """Told apart by it, an answer that comes late is not taken for that to a later question."""
 
 
 class ReportStatus(WireModel):

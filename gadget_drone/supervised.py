@@ -2,18 +2,24 @@
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
+from gadget_drone.environment import child_environment
 from gadget_drone.supervisor import GRACE_S
 
 _PROGRAM = str(Path(__file__).with_name("supervisor.py"))
 _CONFIRM_S = 2.0
 """For the kernel to end what was killed."""
+
+
+class NotStarted(OSError):
+    """The command did not start; nothing of it ran."""
 
 
 @dataclass(frozen=True)
@@ -27,54 +33,33 @@ class Ended:
 
 
 class Supervised:
-    """The drone's end of `supervisor.py`. The event loop keeps it for as long as anything of the command runs."""
+    """A command, kept by its `Supervisor` for as long as anything of it runs."""
 
-    def __init__(self, process: subprocess.Popen[bytes], control: int, status: int) -> None:
-        self._process = process
-        self._control = control
-        self._status = status
+    def __init__(self, supervising: socket.socket, message: bytes, on_over: Callable[["Supervised"], object]) -> None:
+        self._socket = supervising
+        self._unsent = memoryview(message)
+        self._on_over = on_over
         self._said = b""
-        self._ended = asyncio.get_running_loop().create_future()
+        self._ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         self._over = asyncio.Event()
-        asyncio.get_running_loop().add_reader(status, self._read)
-
-    @classmethod
-    def start(cls, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: int) -> Self:
-        """Its input is empty; what it prints goes to the descriptor `output`. Raises OSError."""
-        controlled, control = os.pipe()
-        status, reporting = os.pipe()
-        try:
-            process = subprocess.Popen(
-                [sys.executable, "-I", "-S", _PROGRAM, str(reporting), *command],
-                cwd=cwd,
-                env=env,
-                stdin=controlled,
-                stdout=output,
-                stderr=output,
-                pass_fds=[reporting],
-                start_new_session=True,
-            )
-        except BaseException:
-            os.close(control)
-            os.close(status)
-            raise
-        finally:
-            os.close(controlled)
-            os.close(reporting)
-        return cls(process, control, status)
+        asyncio.get_running_loop().add_reader(supervising, self._read)
+        asyncio.get_running_loop().add_writer(supervising, self._write)
+        self._write()
 
     async def ended(self) -> Ended:
-        """Waits until the command itself has ended. Raises ChildProcessError when its supervisor was killed before."""
-        ended: Ended = await asyncio.shield(self._ended)
+        """Waits until the command itself has ended.
+
+        Raises NotStarted, and ChildProcessError when what watched over it was killed before.
+        """
+        ended = await asyncio.shield(self._ended)
         if not ended.is_something_left:
             await self._over.wait()
         return ended
 
     async def kill(self) -> bool:
         """Ends all of it; false when something cannot be killed."""
-        if self._control >= 0:
-            os.close(self._control)
-            self._control = -1
+        with suppress(OSError):  # it is over
+            self._socket.shutdown(socket.SHUT_WR)
         try:
             async with asyncio.timeout(GRACE_S + _CONFIRM_S):
                 await self._over.wait()
@@ -82,21 +67,121 @@ class Supervised:
             return False
         return True
 
-    def _read(self) -> None:
-        data = os.read(self._status, 100)
-        self._said += data
-        if self._said.endswith(b"\n") and not self._ended.done():
-            group, status, left = map(int, self._said.split())
-            self._ended.set_result(Ended(status, group, bool(left)))
-        if data:
-            return
-        asyncio.get_running_loop().remove_reader(self._status)
-        os.close(self._status)
-        if self._control >= 0:
-            os.close(self._control)
-            self._control = -1
-        self._process.wait()  # it closes this pipe by ending
+    def let_go(self) -> None:
+        """Ends all of it, without waiting."""
+        asyncio.get_running_loop().remove_reader(self._socket)
+        asyncio.get_running_loop().remove_writer(self._socket)
+        self._socket.close()
         if not self._ended.done():
-            self._ended.set_exception(ChildProcessError("the supervisor of the command was killed"))
-            self._ended.exception()  # nobody may be there to hear it
+            self._fail(ChildProcessError("the supervisor of the command was killed"))
         self._over.set()
+        self._on_over(self)
+
+    def _write(self) -> None:
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[self._socket.send(self._unsent) :]
+        except BlockingIOError:
+            return
+        except ConnectionError:  # `_read` learns why
+            pass
+        asyncio.get_running_loop().remove_writer(self._socket)
+
+    def _read(self) -> None:
+        try:
+            data = self._socket.recv(100)
+        except ConnectionResetError:  # it has left something unread
+            data = b""
+        if not data:
+            return self.let_go()
+        self._said += data
+        if self._said.endswith(b"\n"):
+            match [int(number) for number in self._said.split()]:
+                case [group, status, left]:
+                    self._ended.set_result(Ended(status, group, bool(left)))
+                case [number]:
+                    self._fail(NotStarted(number, os.strerror(number)))
+
+    def _fail(self, error: OSError) -> None:
+        self._ended.set_exception(error)
+        self._ended.exception()  # nobody may be there to hear it
+
+
+class Supervisor:
+    """The drone's end of the process `supervisor.py`, which is started with the first command, and again with the next
+    one when somebody has killed it: commands that run do not depend on it."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._link: socket.socket | None = None
+        self._running: set[Supervised] = set()
+
+    def start(self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: int) -> Supervised:
+        """Runs the program at the path `command[0]`; its input is empty, and it prints to the descriptor `output`.
+
+        Raises NotStarted, or leaves that to `Supervised.ended`.
+        """
+        message = _message(command, cwd, env)
+        try:
+            ours, theirs = socket.socketpair()
+            ours.setblocking(False)
+            try:
+                with theirs:
+                    self._hand_over([theirs.fileno(), output])
+            except BaseException:
+                ours.close()
+                raise
+        except OSError as error:
+            raise NotStarted(error.errno, error.strerror) from error
+        running = Supervised(ours, message, self._running.discard)
+        self._running.add(running)
+        return running
+
+    def close(self) -> None:
+        """Ends the process, and lets go of every command: what of them still runs ends too."""
+        for running in tuple(self._running):
+            running.let_go()
+        self._stop()
+
+    def _hand_over(self, fds: Sequence[int]) -> None:
+        if self._link is not None:
+            try:
+                socket.send_fds(self._link, [b"c"], fds)
+                return
+            except ConnectionError:
+                self._stop()
+        socket.send_fds(self._launch(), [b"c"], fds)
+
+    def _launch(self) -> socket.socket:
+        self._link, theirs = socket.socketpair()
+        self._link.setblocking(False)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", _PROGRAM, str(theirs.fileno())],
+                cwd="/",
+                env=child_environment(),  # commands can read it
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        return self._link
+
+    def _stop(self) -> None:
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+        if self._process is not None:
+            self._process.kill()  # it ends by itself unless somebody has stopped it
+            self._process.wait()
+            self._process = None
+
+
+def _message(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> bytes:
+    """As `supervisor.py` reads it."""
+    words = [str(cwd), str(len(command)), *command, *(f"{name}={value}" for name, value in env.items())]
+    message = b"\0".join(map(os.fsencode, words))
+    if message.count(b"\0") != len(words) - 1:
+        raise ValueError("a command cannot contain a NUL character")
+    return len(message).to_bytes(4, "big") + message

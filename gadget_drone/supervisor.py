@@ -1,23 +1,37 @@
-"""Runs one command, and ends with everything that the command has started, in whatever way.
+"""Runs commands, each under a process of its own that ends with everything the command has started, in whatever way.
 
-    python -I -S supervisor.py STATUS_FD PROGRAM ARGUMENT...
+    python -I -S supervisor.py LINK_FD
 
-The drone holds the other end of this program's standard input. When that closes - the drone lets go of it, or is dead -
-all is ended: SIGTERM, and SIGKILL after `GRACE_S`. To STATUS_FD goes one line when the command has ended: the id of its
-process group, its status (minus the signal that killed it), and whether something that it started still runs (1 or 0).
-STATUS_FD closes when nothing does any more.
+One such program serves a drone for as long as LINK_FD, a Unix socket, is open: a fork of it is there in a millisecond,
+where a fresh interpreter took 18. For each command one byte comes with two descriptors: a socket that belongs to this
+command alone, and what the command prints to. The fork closes the link, and takes the rest from its own socket:
 
-On Linux orphans become children of this program (it is their subreaper), so that neither a second fork nor setsid gets
-them away. Elsewhere the command's process group is all that is known.
+    four bytes, big-endian: the length of what follows
+    the directory, the number of words of the command, the words, NAME=VALUE...; a NUL (none can have one) between them
 
-It imports nothing of ours: it has to start quickly (20 ms).
+The command's first word is the path of a program; from here come its empty input, its resource limits and its user,
+nothing else. Back goes one line: when the command did not start, an errno; when it has ended, the id of its process
+group, its status (minus the signal that killed it), and whether something that it started still runs (1 or 0). The
+socket closes when nothing does any more.
+
+When the drone closes its end, or only the direction to here - it lets go of the command, or is dead - all is ended:
+SIGTERM, and SIGKILL after `GRACE_S`. The drone alone has that end: this program never does, so no copy hides its death.
+The forks are in sessions of their own and do not need this program any more.
+
+On Linux orphans become children of the fork (it is their subreaper), so that neither a second fork nor setsid gets them
+away. Elsewhere the command's process group is all that is known.
+
+It imports nothing of ours, and little: its memory is what a fork copies.
 """
 
+import ctypes
 import os
 import select
 import signal
+import socket
 import sys
 import time
+from collections.abc import Collection
 from contextlib import suppress
 
 GRACE_S = 2.0
@@ -28,26 +42,61 @@ _LOOK_EVERY_S = 0.02
 _LOOK_AT_GROUP_S = 1.0
 _PR_SET_CHILD_SUBREAPER = 36
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
-_CONTROL = 0
 
 
 def main() -> None:
-    status_fd = int(sys.argv[1])
-    os.set_inheritable(status_fd, False)
+    asked_to_end = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    ignored_here = [number for number in asked_to_end if signal.signal(number, signal.SIG_IGN) != signal.SIG_IGN]
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the forks
+    link = socket.socket(fileno=int(sys.argv[1]))
+    while True:
+        _, fds, _, _ = socket.recv_fds(link, 1, 2)
+        if len(fds) < 2:
+            return  # the drone has closed it, or we are out of descriptors: it starts another one
+        for fd in fds:
+            os.set_inheritable(fd, False)
+        drone, output = socket.socket(fileno=fds[0]), fds[1]
+        try:
+            if os.fork() == 0:
+                try:
+                    link.close()
+                    with drone:  # closed before the memory is given back: the drone waits for that
+                        _supervise(drone, output, (*ignored_here, *_IGNORED_BY_PYTHON))
+                finally:
+                    os._exit(0)
+        except OSError as error:
+            _say(drone, error.errno)
+        drone.close()
+        os.close(output)
+
+
+def _supervise(drone: socket.socket, output: int, default_signals: Collection[int]) -> None:
+    os.setsid()
     is_subreaper = _become_subreaper()
-    child_ended, wake = os.pipe()
-    for fd in (child_ended, wake):
-        os.set_blocking(fd, False)
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    command = os.fork()
-    if command == 0:
-        _become(sys.argv[2:])
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    null = os.open(os.devnull, os.O_RDWR)
-    for output in (1, 2):
-        os.dup2(null, output)
+    try:
+        child_ended, wake = os.pipe()
+        for fd in (child_ended, wake):
+            os.set_blocking(fd, False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        size = int.from_bytes(drone.recv(4, socket.MSG_WAITALL), "big")
+        message = drone.recv(size, socket.MSG_WAITALL)
+        if select.select([drone], [], [], 0)[0]:
+            return  # let go of before it began
+        directory, count, *rest = message.split(b"\0")
+        words, variables = rest[: int(count)], rest[int(count) :]
+        os.chdir(directory)
+        command = os.posix_spawn(
+            words[0],
+            words,
+            dict(variable.split(b"=", 1) for variable in variables),
+            file_actions=[(os.POSIX_SPAWN_DUP2, output, number) for number in (1, 2)],
+            setsid=True,
+            setsigdef=default_signals,
+        )
+    except OSError as error:
+        return _say(drone, error.errno)
+    os.close(output)
 
     def is_anything_left() -> bool:
         """Whether something runs; reaps what has ended, and reports the command's end."""
@@ -64,18 +113,17 @@ def main() -> None:
                 ended.append(os.waitstatus_to_exitcode(status))
         if ended and not reported:
             reported.append(True)
-            with suppress(BrokenPipeError):  # the drone is dead
-                os.write(status_fd, f"{command} {ended[0]} {int(left)}\n".encode())
+            _say(drone, command, ended[0], int(left))
         return left
 
     ended: list[int] = []
     reported: list[bool] = []
     wait_s = None if is_subreaper else _LOOK_AT_GROUP_S
     while is_anything_left():
-        ready, _, _ = select.select([_CONTROL, child_ended], [], [], wait_s)
+        ready, _, _ = select.select([drone.fileno(), child_ended], [], [], wait_s)
         if child_ended in ready:
             os.read(child_ended, 512)
-        if _CONTROL in ready:
+        if drone.fileno() in ready:
             break
     for number, within_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, _GIVE_UP_S)):
         deadline = time.monotonic() + within_s
@@ -87,24 +135,14 @@ def main() -> None:
             time.sleep(_LOOK_EVERY_S)
 
 
-def _become(command: list[str]) -> None:
-    try:
-        os.setsid()
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        for number in _IGNORED_BY_PYTHON:
-            signal.signal(number, signal.SIG_DFL)
-        os.execvp(command[0], command)
-    except OSError as error:
-        os.write(2, f"{command[0]}: {error.strerror}\n".encode())
-    finally:
-        os._exit(127)
+def _say(drone: socket.socket, *numbers: int | None) -> None:
+    with suppress(ConnectionError):  # the drone is dead
+        drone.sendall(" ".join(map(str, numbers)).encode() + b"\n")
 
 
 def _become_subreaper() -> bool:
     if sys.platform != "linux":
         return False
-    import ctypes
-
     return bool(ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
 
 
@@ -145,4 +183,3 @@ def _is_group_alive(group: int) -> bool:
 
 if __name__ == "__main__":
     main()
-    os._exit(0)  # at once: the drone waits for it

@@ -102,7 +102,8 @@ class Leases:
             changes = {"waiting": None, "statusReason": None}
             turn = await self._store.turns.move(turn, RECOVER, ChatTurnStatus.PROCESSING, changes)
         if turn is None:
-            return CrashRecoveryResponse(turn_id=ask.turn_id, action=RecoveryAction.DISCARD)
+            discard = RecoveryAction.DISCARD
+            return CrashRecoveryResponse(turn_id=ask.turn_id, action=discard, question=ask.question)
         order = await work_order(self._store, turn)
         drone = await self._store.drones.report(drone_id, {"turn": turn.id, "status": DroneStatus.BUSY})
         if drone is not None:
@@ -114,6 +115,7 @@ class Leases:
             action=RecoveryAction.RESUME if ask.last_seq >= turn.last_seq else RecoveryAction.RETRY,
             epoch=turn.epoch,
             acked_seq=turn.last_seq,
+            question=ask.question,
             work_order=order,
         )
 

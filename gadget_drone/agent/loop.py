@@ -12,10 +12,12 @@ from gadget_ai.collect import Answer, Live, answer
 from gadget_ai.errors import LLMError
 from gadget_api.events import BlobRef, Notice, Steered, Step, ToolCall, ToolStarted
 from gadget_api.messages import INTERRUPTED, ModelMessage, ToolCallRequest, ToolMessage, UserMessage
+from gadget_api.turns import SteerOrigin
 from gadget_drone.agent.control import Control
 from gadget_drone.agent.conversation import Conversation
 from gadget_drone.agent.partial import PartialAnswer
 from gadget_drone.stream import EventStream
+from gadget_drone.supervised import Supervisor
 from gadget_drone.tools.tool import SideEffect, ToolContext, ToolResult
 from gadget_drone.tools.toolbox import Toolbox
 
@@ -28,6 +30,7 @@ class Site:
     spool_dir: Path
     keep_blob: Callable[[Path], BlobRef | None]
     """Takes over the spool file of a large output, to be uploaded; None: there is no room for it."""
+    supervisor: Supervisor
 
 
 async def run_turn(
@@ -65,6 +68,8 @@ async def run_turn(
             )
             conversation.add(ToolMessage(call_id=call.call_id, name=call.name, content=result.content))
         for steer in control.take_steers():
+            if steer.origin is SteerOrigin.SERVICE and conversation.is_answered:
+                continue  # it is about the work, and that is done
             events.emit(Steered, steer_id=steer.steer_id, content=steer.content, origin=steer.origin)
             conversation.add(UserMessage(content=steer.content))
         if conversation.is_answered:
@@ -128,6 +133,7 @@ async def _run_tool(call: ToolCallRequest, tools: Toolbox, events: EventStream, 
         project_dir=site.project_dir,
         output=lambda text: events.delta("toolOutput", text, callId=call.call_id),
         spool_dir=site.spool_dir,
+        supervisor=site.supervisor,
     )
     begun = time.monotonic()
     result = await tools.run(call, context)

@@ -27,6 +27,7 @@ from gadget_drone.agent.resumption import Resumption
 from gadget_drone.agent.system_prompt import system_prompt
 from gadget_drone.server import Server
 from gadget_drone.stream import EventStream
+from gadget_drone.supervised import Supervisor
 from gadget_drone.tools.toolbox import Toolbox
 from gadget_drone.workspace import Workspace
 
@@ -49,6 +50,7 @@ class TurnPlan:
     resumption: Resumption | None
     """None for a turn that begins."""
     keep_blob: Callable[[Path], BlobRef | None]
+    supervisor: Supervisor
     on_cloned: Callable[[], None]
 
 
@@ -104,7 +106,7 @@ async def _run(
         tools = Toolbox.read_only() if order.session.mode is SessionMode.PLAN else Toolbox.standard()
         conversation = Conversation(client, system_prompt(order, project_dir), history, used_call_ids | call_ids(own))
         conversation.add(*own)
-        site = Site(project_dir, plan.spool_dir, plan.keep_blob)
+        site = Site(project_dir, plan.spool_dir, plan.keep_blob, plan.supervisor)
         started = plan.resumption.started_before if plan.resumption is not None else frozenset()
         if started is None:
             started = frozenset(call.call_id for call in conversation.open_calls)

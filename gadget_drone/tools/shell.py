@@ -4,13 +4,14 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
 
 from gadget_drone.environment import child_environment
-from gadget_drone.supervised import Supervised
+from gadget_drone.supervised import NotStarted, Supervised
 from gadget_drone.tools.output import LiveOutput, SpooledOutput
 from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError, ToolResult, tool
 
@@ -36,6 +37,9 @@ async def shell(
     try:
         ended = await _run(command, context, timeout_s, printed)
         text, whole = await asyncio.to_thread(printed.finish)
+    except NotStarted as error:
+        printed.discard()
+        raise ToolError(f"The command did not start: {error.strerror}.") from error
     except BaseException:
         printed.discard()
         raise
@@ -52,27 +56,27 @@ class _Ended:
 
 
 async def _run(command: str, context: ToolContext, timeout_s: float, printed: SpooledOutput) -> _Ended:
-    reading, printing = os.pipe()
-    try:
-        running = Supervised.start(
-            ["/bin/sh", "-c", command], cwd=context.project_dir, env=child_environment(), output=printing
-        )
-    except OSError as error:
-        os.close(reading)
-        raise ToolError(f"The command did not start: {error.strerror}.") from error
-    finally:
-        os.close(printing)
-    return await _watch(running, reading, timeout_s, printed, LiveOutput(context.output).feed)
-
-
-async def _watch(
-    running: Supervised, reading: int, timeout_s: float, printed: SpooledOutput, live: Callable[[bytes], None]
-) -> _Ended:
     stream = asyncio.StreamReader(limit=_CHUNK_BYTES)
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reading, "rb", buffering=0)
-    )
-    pump = asyncio.create_task(_pump(stream, printed, live))
+    reading, printing = os.pipe()
+    with os.fdopen(printing, "wb", buffering=0) as output:
+        # First this: nothing may be cancelled between the start of the command and `_watch`.
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reading, "rb", buffering=0)
+        )
+        with closing(transport):
+            running = context.supervisor.start(
+                ["/bin/sh", "-c", command], cwd=context.project_dir, env=child_environment(), output=output.fileno()
+            )
+            output.close()
+            pump = asyncio.create_task(_pump(stream, printed, LiveOutput(context.output).feed))
+            try:
+                return await _watch(running, timeout_s, pump, printed)
+            finally:
+                transport.close()  # ends the pump
+                await asyncio.wait({pump})
+
+
+async def _watch(running: Supervised, timeout_s: float, pump: asyncio.Task[None], printed: SpooledOutput) -> _Ended:
     has_ended = False
     try:
         async with asyncio.timeout(timeout_s):
@@ -83,7 +87,8 @@ async def _watch(
         left = f"what it started still runs in the background, to be ended with: kill -- -{ended.group}"
         return _Ended(said, failed=ended.status != 0, notes=(left,) if ended.is_something_left else ())
     except TimeoutError:
-        dead = has_ended = await running.kill()
+        dead = await running.kill()
+        has_ended = True
         await _drain(pump, printed)
         notes = () if dead else ("something in it could not be killed",)
         return _Ended(f"killed: not done within {timeout_s:g} s", failed=True, notes=notes)
@@ -92,8 +97,6 @@ async def _watch(
     finally:
         if not has_ended:
             await running.kill()
-        transport.close()  # ends the pump
-        await asyncio.wait({pump})
 
 
 async def _pump(stream: asyncio.StreamReader, printed: SpooledOutput, live: Callable[[bytes], None]) -> None:

@@ -20,6 +20,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from gadget_ai.client import ToolSpec
 from gadget_api.errors import ErrorCode, GadgetError
+from gadget_drone.supervised import Supervisor
 
 
 class SideEffect(StrEnum):
@@ -58,6 +59,8 @@ class ToolContext:
     """Takes live output, in pieces; called on the event loop, must be cheap."""
     spool_dir: Path
     """Large outputs are kept here."""
+    supervisor: Supervisor
+    """Runs commands."""
 
 
 ToolFunction = Callable[..., Awaitable[ToolResult]]

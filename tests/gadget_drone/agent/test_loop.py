@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from gadget_drone.agent.conversation import Conversation
 from gadget_drone.agent.loop import Site, run_turn
 from gadget_drone.journal import Journal
 from gadget_drone.stream import MAX_UNACKED_BYTES, EventStream
+from gadget_drone.supervised import Supervisor
 from gadget_drone.tools.toolbox import Toolbox
 
 
@@ -52,10 +54,12 @@ class Bench:
             price=None,
             max_unacked_bytes=max_unacked_bytes,
         )
-        site = Site(self.place, self.spool, self._keep)
-        await run_turn(
-            self.conversation, self.client, "scripted", Toolbox.standard(), events, self.control, site, started_before
-        )
+        with closing(Supervisor()) as supervisor:
+            site = Site(self.place, self.spool, self._keep, supervisor)
+            tools = Toolbox.standard()
+            await run_turn(
+                self.conversation, self.client, "scripted", tools, events, self.control, site, started_before
+            )
         return self.events
 
     @property

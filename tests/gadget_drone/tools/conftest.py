@@ -1,10 +1,11 @@
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gadget_api.messages import ToolCallRequest
+from gadget_drone.supervised import Supervisor
 from gadget_drone.tools.tool import ToolContext, ToolResult
 from gadget_drone.tools.toolbox import Toolbox
 
@@ -28,8 +29,15 @@ def live() -> list[str]:
 
 
 @pytest.fixture
-def context(project: Path, live: list[str]) -> ToolContext:
-    return ToolContext(project, live.append, project.parent / "blobs")
+async def supervisor() -> AsyncIterator[Supervisor]:
+    supervisor = Supervisor()
+    yield supervisor
+    supervisor.close()
+
+
+@pytest.fixture
+def context(project: Path, live: list[str], supervisor: Supervisor) -> ToolContext:
+    return ToolContext(project, live.append, project.parent / "blobs", supervisor)
 
 
 @pytest.fixture

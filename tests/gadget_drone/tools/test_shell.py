@@ -120,6 +120,7 @@ async def test_a_cancel_kills_the_group(project: Path, context: ToolContext) -> 
 
 
 async def test_a_daemon_that_holds_the_pipe_does_not_hang_the_call(project: Path, run: Run) -> None:
+    await run("shell", command="true")
     before = len(os.listdir("/proc/self/fd"))
     started = time.monotonic()
     result = await run("shell", command="sleep 60 & echo $! > pid; echo started")
@@ -171,13 +172,16 @@ async def test_a_cancel_ends_whatever_tries_to_get_away(command: str, project: P
 DRONE = """
 import asyncio, pathlib, sys
 from gadget_api.messages import ToolCallRequest
+from gadget_drone.supervised import Supervisor
 from gadget_drone.tools.tool import ToolContext
 from gadget_drone.tools.toolbox import Toolbox
 here = pathlib.Path(sys.argv[1])
 async def work():
-    for command in sys.argv[2:]:
+    context = ToolContext(here, print, here, Supervisor())
+    async def run(command):
         call = ToolCallRequest(call_id="c", name="shell", params={"command": command})
-        print(await Toolbox.standard().run(call, ToolContext(here, print, here)), flush=True)
+        print(await Toolbox.standard().run(call, context), flush=True)
+    await asyncio.gather(*map(run, sys.argv[2:]))
     await asyncio.sleep(600)
 asyncio.run(work())
 """
@@ -267,13 +271,15 @@ async def test_a_full_disk_costs_the_file_not_the_command(project: Path) -> None
     drone = f"""
 import asyncio, pathlib, resource, signal
 from gadget_api.messages import ToolCallRequest
+from gadget_drone.supervised import Supervisor
 from gadget_drone.tools.tool import ToolContext
 from gadget_drone.tools.toolbox import Toolbox
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 here = pathlib.Path({str(project)!r})
 call = ToolCallRequest(call_id="c", name="shell", params={{"command": "seq 1 100000"}})
-result = asyncio.run(Toolbox.standard().run(call, ToolContext(here, str, here / "blobs")))
+context = ToolContext(here, str, here / "blobs", Supervisor())
+result = asyncio.run(Toolbox.standard().run(call, context))
 assert result.whole is None and not result.is_error, result
 assert "bytes in all" in result.content and "\\n100000\\n[exit status 0" in result.content, result
 assert list((here / "blobs").iterdir()) == []
