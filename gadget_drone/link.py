@@ -108,19 +108,10 @@ class Link:
 
     async def call(self, event: str, message: WireModel) -> None:
         """A request and its yes. Raises Unavailable when the link is down, else the error that was answered."""
-        asking = asyncio.ensure_future(self._socket.call(event, message.to_wire(), timeout=_CALL_S))
-        going = asyncio.ensure_future(self._gone.wait())
         try:
-            # The library would wait for an answer that cannot come any more.
-            await asyncio.wait((asking, going), return_when=asyncio.FIRST_COMPLETED)
-            if not asking.done():
-                raise Unavailable(ErrorCode.SERVER_UNREACHABLE, "The connection to the server is lost.")
-            reply = asking.result()
+            reply = await self._socket.call(event, message.to_wire(), timeout=_CALL_S)
         except SocketIOError as exc:
             raise Unavailable(ErrorCode.SERVER_UNREACHABLE, "The connection to the server is lost.") from exc
-        finally:
-            asking.cancel()
-            going.cancel()
         if not reply.get("ok"):
             error = ErrorInfo.model_validate(reply["error"])
             raise GadgetError(error.code, error.message, retryable=error.retryable)
@@ -142,10 +133,6 @@ class Link:
 
         async def lost(_reason: str = "") -> None:
             gone.set()
-            # Nobody writes any more: whoever waits for that in `send` need not.
-            with suppress(ValueError):
-                while True:
-                    socket.eio.queue.task_done()
 
         socket = socketio.AsyncClient(reconnection=False, handle_sigint=False, json=WireJson)
         socket.on("disconnect", lost)
