@@ -11,6 +11,7 @@ from gadget_api import commands as c
 from gadget_api.drones import DroneStatus, NewRegistration
 from gadget_api.errors import Conflict, ErrorCode, GadgetError, NotFound
 from gadget_api.events import turn_event
+from gadget_api.ids import new_id
 from gadget_api.model import utc_now
 from gadget_api.protocol import PROTOCOL_VERSION
 from gadget_api.turns import TurnStats
@@ -77,6 +78,8 @@ class Daemon:
         self._supervisor = Supervisor()
         self._tasks: asyncio.TaskGroup | None = None
         self._recovery: asyncio.Future[c.CrashRecoveryResponse] | None = None
+        self._question: str | None = None
+        """The id of what we last asked about a recovery."""
         self._link = Link(
             {
                 "requestSessionLock": self._lock_session,
@@ -104,15 +107,24 @@ class Daemon:
             assert settings.password is not None
             await self._server.sign_in(settings.email, settings.password.get_secret_value())
         file = self._workspace.file
-        registered = await self._server.register(
-            NewRegistration(
-                hostname=file.hostname,
-                workspace_dir=file.workspace_dir,
-                workspace_id=file.workspace_id,
-                name=self._name,
-                protocol_version=PROTOCOL_VERSION,
-            )
+        new = NewRegistration(
+            hostname=file.hostname,
+            workspace_dir=file.workspace_dir,
+            workspace_id=file.workspace_id,
+            name=self._name,
+            protocol_version=PROTOCOL_VERSION,
         )
+        try:
+            registered = await self._server.register(new)
+        except GadgetError as exc:
+            if exc.code is not ErrorCode.WORKSPACE_MISMATCH:
+                raise
+            own = await self._server.registration()
+            if (own.hostname, own.workspace_dir) != (file.hostname, file.workspace_dir):
+                raise
+            log.warning("workspace.json had lost this workspace's id; the server knows it: %s", own.workspace_id)
+            self._workspace.update(workspace_id=own.workspace_id)
+            registered = await self._server.register(new.replace(workspace_id=own.workspace_id))
         registration = registered.registration
         note = WorkspaceRegistration(id=registration.id, status=DroneStatus.STARTING, registered_at=utc_now())
         with suppress(OSError):  # for people to look at; nothing depends on it
@@ -149,6 +161,10 @@ class Daemon:
         log.info("connected to %s", self._server.url)
         self._workspace.note_connection(is_connected=True)
         self._blobs.wake()
+        self._greet()
+
+    def _greet(self) -> None:
+        assert self._tasks is not None
         if self._hello is not None:
             self._hello.cancel()
         self._hello = self._tasks.create_task(self._say_hello(), name="hello")
@@ -254,6 +270,7 @@ class Daemon:
     def _accept(self, order: WorkOrder, journal: Journal, resumption: Resumption | None) -> None:
         """Takes the turn on: from here it survives our death. Raises OSError."""
         assert self._tasks is not None
+        assert self._running is None
         received_at = utc_now()
         existing = self._workspace.load_work_order()
         if existing is not None and existing.turn_id == order.turn.id:
@@ -289,42 +306,52 @@ class Daemon:
     async def _run_turn(self, running: _Running, received_at: datetime, resumption: Resumption | None) -> None:
         assert self._tasks is not None
         events = running.events
-        pump = self._tasks.create_task(events.pump(), name="pump")
+        pump: asyncio.Task[None] | None = None
         try:
             self._save_status(DroneStatus.BUSY)
+            await self._begin(running.order)
+            pump = self._tasks.create_task(events.pump(), name="pump")
             if not running.journal.is_complete:
-                if not await self._may_begin(running.order):
-                    return
                 await events.acknowledged()  # what a crash left: the server's history has it then
                 plan = self._plan(running.order, received_at, resumption)
                 running.working = self._tasks.create_task(
                     work(plan, self._server, self._histories, events, running.control), name="work"
                 )
-                if not await running.working or running.is_revoked:
+                await asyncio.wait([running.working])
+                is_ended = not running.working.cancelled() and running.working.result()
+                if not is_ended or running.is_revoked:
+                    if not running.is_revoked:
+                        await self._hand_over(running)
                     return  # the files stay for the next start, or are let go of by `_abandon`
             self._note_end()
             await events.acknowledged()
         finally:
             if running.working is not None:
                 await _cancelled(running.working)
-            await _cancelled(pump)
+            if pump is not None:
+                await _cancelled(pump)
         await self._let_go(running)
 
-    async def _may_begin(self, order: WorkOrder) -> bool:
-        """Asks, as soon as there is a connection, whether the turn is ours still: the offer may have been read long
-        after it was made. False: it is let go of."""
+    async def _begin(self, order: WorkOrder) -> None:
+        """Waits until the server has said that the turn is ours still: the offer may have been read long after it was
+        made. When it is not, whoever waits here is cancelled."""
         self._occupancy.mode = WorkspaceMode.AGENT
         begin = c.DroneWorkspaceMode(mode=WorkspaceMode.AGENT, turn_id=order.turn.id, epoch=order.epoch)
         while True:
             try:
                 await self._link.call("requestWorkspaceMode", begin)
-                return True
+                return
             except GadgetError as exc:
                 if exc.code is ErrorCode.STALE_EPOCH:
                     await self._revoked(c.TurnRevoked(turn_id=order.turn.id, code=exc.code, message=exc.message))
-                    return False
                 log.info("the turn waits to begin: %s", exc.message)
             await asyncio.sleep(_HELLO_AGAIN_S)
+
+    async def _hand_over(self, running: _Running) -> None:
+        """Before we end: gives the server a moment to take what it lacks. The rest it gets after the next start."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_HAND_OVER_S):
+                await running.events.acknowledged()
 
     def _plan(self, order: WorkOrder, received_at: datetime, resumption: Resumption | None) -> TurnPlan:
         def on_cloned() -> None:
@@ -404,7 +431,7 @@ class Daemon:
             self._running.events.resend(ask.after_seq)
 
     async def _revoked(self, ask: c.TurnRevoked) -> None:
-        """The turn is not ours: stop at once, keep nothing."""
+        """The turn is not ours, or not under this epoch: stop at once."""
         running = self._running
         if running is None or running.order.turn.id != ask.turn_id:
             return
@@ -414,12 +441,22 @@ class Daemon:
             log.warning("turn %s was taken from this drone: %s", ask.turn_id, ask.message)
             assert self._tasks is not None
             # Not here: what follows waits for answers, which are read by the task that called us.
-            self._tasks.create_task(self._abandon(running), name="abandon")
+            letting_go = self._ask_again if ask.code is ErrorCode.STALE_EPOCH else self._abandon
+            self._tasks.create_task(letting_go(running), name="let go")
 
     async def _abandon(self, running: _Running) -> None:
         assert running.task is not None
         await _cancelled(running.task)
         await self._let_go(running)
+
+    async def _ask_again(self, running: _Running) -> None:
+        """The epoch is over; whether the turn is still ours under another (our own question may have raised it) the
+        server says. Until then our journal may be the only one that has what was done."""
+        assert running.task is not None
+        await _cancelled(running.task)
+        running.journal.close()
+        self._running = None
+        self._greet()
 
     # Recovery
 
@@ -427,6 +464,7 @@ class Daemon:
         """Asks what shall become of the turn that a crash left, and does it; whether it goes on here."""
         journal = load_journal(self._workspace, left.turn_id)
         answered = self._recovery = asyncio.get_running_loop().create_future()
+        self._question = new_id()
         try:
             await self._link.call(
                 "requestCrashRecovery",
@@ -435,9 +473,11 @@ class Daemon:
                     turn_id=left.turn_id,
                     chat_session_id=left.chat_session_id,
                     last_seq=journal.last_seq if journal is not None else 0,
+                    question=self._question,
                 ),
             )
-            response = await asyncio.wait_for(answered, _STEP_S)
+            async with asyncio.timeout(_STEP_S):
+                response = await answered
             log.warning("turn %s was left by a crash: %s", left.turn_id, response.action)
             if response.action is c.RecoveryAction.DISCARD or response.work_order is None:
                 if journal is not None:
@@ -457,7 +497,8 @@ class Daemon:
                 self._recovery = None
 
     async def _recovered(self, response: c.CrashRecoveryResponse) -> None:
-        if self._recovery is not None and not self._recovery.done():
+        is_late = response.question not in (None, self._question)
+        if self._recovery is not None and not self._recovery.done() and not is_late:
             self._recovery.set_result(response)
 
     def _takes_nothing(self, exc: OSError) -> str:
@@ -477,9 +518,9 @@ class Daemon:
             if not running.events.is_waiting:  # no step runs then
                 await asyncio.wait([running.working], timeout=_STEP_S)
             running.working.cancel()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(running.events.acknowledged(), _HAND_OVER_S)
-        if running.task is not None:  # what is not acknowledged by now is handed over after the next start
+            await asyncio.wait([running.working])
+        if running.task is not None:
+            await asyncio.wait([running.task], timeout=_HAND_OVER_S)
             running.task.cancel()
 
 

@@ -47,19 +47,26 @@ def git_environment(*, allow_local: bool) -> dict[str, str]:
 
 
 def ask_git(directory: Path, *arguments: str) -> str | None:
-    """What `git` says about `directory`, without the last newline; None when it fails or is missing. Blocks."""
-    try:
-        ran = subprocess.run(
-            ["git", *SAFE_OPTIONS, "-C", str(directory), *arguments],
-            env=git_environment(allow_local=False),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_ASK_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return os.fsdecode(ran.stdout).removesuffix("\n") if ran.returncode == 0 else None
+    """What `git` says about `directory`, without the last newline; None when it fails or is missing. Blocks.
+
+    Raises GadgetError when it does not end: that says nothing about the directory.
+    """
+    for _ in range(2):  # who was stopped meanwhile, as in a suspended machine, finds the time over at once
+        try:
+            ran = subprocess.run(
+                ["git", *SAFE_OPTIONS, "-C", str(directory), *arguments],
+                env=git_environment(allow_local=False),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_ASK_TIMEOUT_S,
+                check=False,
+            )
+        except OSError:
+            return None
+        except subprocess.TimeoutExpired:
+            continue
+        return os.fsdecode(ran.stdout).removesuffix("\n") if ran.returncode == 0 else None
+    raise GadgetError(ErrorCode.GIT_FAILED, f"git does not answer in {directory}; see what holds it up, and try again.")
 
 
 def is_checkout_of(directory: Path, url: str) -> bool:

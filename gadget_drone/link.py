@@ -64,6 +64,8 @@ class Link:
         self._doors = {event.name: _door(event, handlers[event.name]) for event in table.values()}
         self._gone = asyncio.Event()
         self._refusal: ErrorInfo | None = None
+        self._writing: set[asyncio.Timeout] = set()
+        """How long those may wait who wait for the network."""
         self._socket = self._fresh_socket()
 
     @property
@@ -97,8 +99,12 @@ class Link:
             raise ConnectionError("there is no connection")
         try:
             await socket.emit(event, payload)
-            async with asyncio.timeout(_WRITE_S):
-                await socket.eio.queue.join()
+            async with asyncio.timeout(_WRITE_S) as limit:
+                self._writing.add(limit)
+                try:
+                    await socket.eio.queue.join()
+                finally:
+                    self._writing.discard(limit)
         except TimeoutError:
             if socket is self._socket:
                 self._gone.set()
@@ -108,10 +114,19 @@ class Link:
 
     async def call(self, event: str, message: WireModel) -> None:
         """A request and its yes. Raises Unavailable when the link is down, else the error that was answered."""
+        asking = asyncio.ensure_future(self._socket.call(event, message.to_wire(), timeout=_CALL_S))
+        going = asyncio.ensure_future(self._gone.wait())
         try:
-            reply = await self._socket.call(event, message.to_wire(), timeout=_CALL_S)
+            # The library would wait for an answer that cannot come any more.
+            await asyncio.wait((asking, going), return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                raise Unavailable(ErrorCode.SERVER_UNREACHABLE, "The connection to the server is lost.")
+            reply = asking.result()
         except SocketIOError as exc:
             raise Unavailable(ErrorCode.SERVER_UNREACHABLE, "The connection to the server is lost.") from exc
+        finally:
+            asking.cancel()
+            going.cancel()
         if not reply.get("ok"):
             error = ErrorInfo.model_validate(reply["error"])
             raise GadgetError(error.code, error.message, retryable=error.retryable)
@@ -133,6 +148,9 @@ class Link:
 
         async def lost(_reason: str = "") -> None:
             gone.set()
+            for limit in self._writing:  # nobody writes any more: whoever waits for that need not
+                if not limit.expired():
+                    limit.reschedule(0)
 
         socket = socketio.AsyncClient(reconnection=False, handle_sigint=False, json=WireJson)
         socket.on("disconnect", lost)

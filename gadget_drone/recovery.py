@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
+from pydantic import ValidationError
 
 from gadget_api.commands import CrashRecoveryResponse, RecoveryAction
 from gadget_api.errors import Conflict, ErrorCode
+from gadget_api.events import turn_event
 from gadget_drone.agent.resumption import Resumption, rebuilt, resumed
 from gadget_drone.journal import Journal, JournalDamaged
 from gadget_drone.workspace import Workspace
@@ -72,10 +74,17 @@ def load_journal(workspace: Workspace, turn: str) -> Journal | None:
     """None when it is missing, or damaged (then it is set aside). Raises OSError."""
     path = journal_path(workspace, turn)
     try:
-        return Journal.load(path)
+        journal = Journal.load(path)
+        try:
+            for event in journal.unacked():
+                turn_event.validate_python(event)
+        except ValidationError:
+            journal.close()
+            raise
+        return journal
     except FileNotFoundError:
         return None
-    except (JournalDamaged, IsADirectoryError) as exc:
+    except (JournalDamaged, ValidationError, IsADirectoryError) as exc:
         moved = workspace.move_aside(path, f"This journal cannot be read: {exc.__cause__ or exc}")
         log.warning("The journal of turn %s cannot be read; it was moved to %s.", turn, moved)
         return None

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from gadget_api.drones import NewRegistration, Registered
+from gadget_api.drones import DroneRegistration, NewRegistration, Registered
 from gadget_api.errors import ErrorCode, GadgetError, Unavailable, refusal
 from gadget_api.history import HistoryPage, TurnHistory
 from gadget_api.protocol import API_PREFIX
@@ -46,6 +46,10 @@ class Server:
         registered = Registered.model_validate(await self._request("POST", "/drones/registrations", json=new.to_wire()))
         self.token = registered.token
         return registered
+
+    async def registration(self) -> DroneRegistration:
+        """The one that our token belongs to."""
+        return DroneRegistration.model_validate(await self._request("GET", "/drones/me"))
 
     async def history(
         self, session: str, *, after_turn: str | None, on_page: Callable[[tuple[TurnHistory, ...]], None]

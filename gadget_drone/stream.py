@@ -32,6 +32,9 @@ MAX_UNACKED_BYTES = 64 * 1024 * 1024
 """What the journal keeps for a server that is away. Deltas end here, and so does the next step: hours of work by then,
 for a step and its tools seldom have more than 100 kB."""
 
+_OVERDUE_S = 10.0
+"""What was sent this long ago and is not acknowledged, while nothing else happens, is sent again."""
+
 EventT = TypeVar("EventT", bound=TurnEvent)
 
 
@@ -47,7 +50,9 @@ class EventStream:
         stats: TurnStats,
         price: ModelPrice | None,
         max_unacked_bytes: int = MAX_UNACKED_BYTES,
+        overdue_s: float = _OVERDUE_S,
     ) -> None:
+        self._overdue_s = overdue_s
         self._max_unacked_bytes = max_unacked_bytes
         self._drops_deltas = False
         self.is_waiting = False
@@ -141,14 +146,21 @@ class EventStream:
     async def pump(self) -> None:
         """Sends events as they come, for as long as the turn lives."""
         while True:
-            await self._wake.wait()
+            is_awaited = self._sent_seq > self._journal.acked_seq
+            try:
+                async with asyncio.timeout(self._overdue_s if is_awaited else None):
+                    await self._wake.wait()
+            except TimeoutError:
+                # The server may have lost what it took: its database was away, or it went on in another process.
+                self.resend()
             self._wake.clear()
             while (entry := self._next()) is not None:
+                # Before it is on its way: who asks for an earlier one meanwhile gets it.
+                self._sent_seq = entry.seq
                 try:
                     await self._send(entry.type, self._journal.read(entry))
                 except ConnectionError:
                     break  # the next connection calls `resend`
-                self._sent_seq = max(self._sent_seq, entry.seq)
 
     def _next(self) -> Entry | None:
         """The event to send now; None when there is none, or the window is full."""

@@ -318,7 +318,11 @@ def _move_aside(gadget_dir: Path, path: Path, reason: str) -> Path:
 
 def _exclude_from_git(directory: Path, warnings: list[str]) -> None:
     """Names `.gadget/` in the exclude file of the repository that `directory` is in, if any: no `git add` takes it."""
-    answer = ask_git(directory, "rev-parse", "--is-inside-work-tree", "--git-path", "info/exclude")
+    try:
+        answer = ask_git(directory, "rev-parse", "--is-inside-work-tree", "--git-path", "info/exclude")
+    except GadgetError as error:
+        warnings.append(f"Whether {GADGET_DIR}/ is in a repository is not known: {error.message}")
+        return
     if answer is None or not answer.startswith("true\n"):
         return
     exclude = directory / answer.removeprefix("true\n")

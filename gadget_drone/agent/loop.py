@@ -12,6 +12,7 @@ from gadget_ai.collect import Answer, Live, answer
 from gadget_ai.errors import LLMError
 from gadget_api.events import BlobRef, Notice, Steered, Step, ToolCall, ToolStarted
 from gadget_api.messages import INTERRUPTED, ModelMessage, ToolCallRequest, ToolMessage, UserMessage
+from gadget_api.turns import SteerOrigin
 from gadget_drone.agent.control import Control
 from gadget_drone.agent.conversation import Conversation
 from gadget_drone.agent.partial import PartialAnswer
@@ -67,6 +68,8 @@ async def run_turn(
             )
             conversation.add(ToolMessage(call_id=call.call_id, name=call.name, content=result.content))
         for steer in control.take_steers():
+            if steer.origin is SteerOrigin.SERVICE and conversation.is_answered:
+                continue  # it is about the work, and that is done
             events.emit(Steered, steer_id=steer.steer_id, content=steer.content, origin=steer.origin)
             conversation.add(UserMessage(content=steer.content))
         if conversation.is_answered:

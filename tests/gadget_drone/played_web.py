@@ -37,6 +37,8 @@ class PlayedWeb:
         self.revokes = False
         self.answers_begin = True
         """False: a turn may not begin yet, as while the database is away."""
+        self.epoch_ahead = 0
+        """How many epochs it is ahead of its next answer to a recovery: it has taken up later questions meanwhile."""
         self.steers: list[dict[str, Any]] = []
         self.clock_s = 0.0
         """How much its clock is ahead."""
@@ -185,6 +187,7 @@ class PlayedWeb:
                 "ackedSeq": seq,
                 "workOrder": self.order,
             }
+        self.epoch, self.epoch_ahead = self.epoch + self.epoch_ahead, 0
         await self.tell("crashRecoveryResponse", answer)
 
     async def _register(self, request: web.Request) -> web.Response:

@@ -361,7 +361,7 @@ async def test_an_offer_that_was_read_too_late_runs_nothing(stage_for: Any) -> N
     stage.web.epoch = 1
     offer = asyncio.create_task(stage.web.ask("processWorkOrder", {"workOrder": stage.web.order}))
     await asyncio.sleep(0)
-    stage.web.epoch = 2  # nobody answered in time: it was given to another
+    stage.web.epoch, stage.web.revokes = 2, True  # nobody answered in time: it was given to another
     stage.drone.signal(signal.SIGCONT)
     await offer
     begun = await stage.web.until("requestWorkspaceMode", lambda p: p["turnId"] is not None)
@@ -382,3 +382,24 @@ async def test_a_turn_waits_for_the_service_before_it_begins(stage_for: Any) -> 
     assert stage.model.requests == []
     stage.web.answers_begin = True
     assert (await stage.until_over())["status"] == "finished"
+
+
+async def test_an_answer_that_comes_late_costs_no_journal(stage_for: Any) -> None:
+    """The service answered an earlier question, and by then had taken the next one up: a later epoch."""
+    stage = await stage_for(
+        # The second may have been asked for when the drone was killed.
+        Script([Reply(Call("shell", {"command": "echo ran >> ran"})), Reply(Text("Done.")), Reply(Text("Done."))]),
+    )
+    stage.web.stores = False
+    assert await stage.web.dispatch() == {"ok": True}
+    await stage.web.until("toolCall")
+    await asyncio.to_thread(stage.drone.kill)
+    stage.web.epoch_ahead = 1
+    stage.web.stores = True
+    begin = len(stage.web.received)
+    stage.drone.start()
+    await stage.web.until("requestWorkspaceMode", lambda p: p["turnId"] is not None, begin=begin)
+    over = await stage.until_over()
+    assert over["status"] == "finished", over
+    assert (stage.checkout / "ran").read_text() == "ran\n"
+    assert [event["seq"] for event in stage.web.events] == list(range(1, len(stage.web.events) + 1))

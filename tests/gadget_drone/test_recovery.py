@@ -12,7 +12,7 @@ import pytest
 
 from gadget_api.commands import CrashRecoveryResponse, RecoveryAction
 from gadget_api.ids import new_id
-from gadget_api.model import utc_now
+from gadget_api.model import iso, utc_now
 from gadget_api.workspace_files import WorkOrderFile
 from gadget_drone.journal import Journal
 from gadget_drone.recovery import LeftTurn, clear_up, find_left_turn, forget, go_on, journal_path, load_journal
@@ -40,22 +40,27 @@ def order() -> WorkOrderFile:
     )
 
 
+SHELL: dict[str, Any] = {"name": "shell", "params": {}}
+STEP: dict[str, Any] = {"message": {}, "usage": {}, "finishReason": "toolCalls", "model": "m"}
+
+
 def leave_journal(workspace: Workspace, turn: str = TURN) -> Path:
     """Of events 1 to 6, of which two are acknowledged; the call `b` has started."""
     path = journal_path(workspace, turn)
     journal = Journal.create(path, base_seq=0)
     for seq, (type, fields) in enumerate(
         [
-            ("step", {}),
-            ("toolStarted", {"callId": "a"}),
-            ("toolCall", {"callId": "a"}),
-            ("steered", {"steerId": "s1"}),
-            ("step", {}),
-            ("toolStarted", {"callId": "b"}),
+            ("step", {**STEP, "index": 1}),
+            ("toolStarted", {"callId": "a", **SHELL}),
+            ("toolCall", {"callId": "a", **SHELL, "response": "", "isError": False, "durationMs": 1}),
+            ("steered", {"steerId": "s1", "content": "x"}),
+            ("step", {**STEP, "index": 2}),
+            ("toolStarted", {"callId": "b", **SHELL}),
         ],
         start=1,
     ):
-        event = {"type": type, "turnId": turn, "chatSessionId": SESSION, "epoch": 1, "seq": seq, **fields}
+        head = {"type": type, "turnId": turn, "chatSessionId": SESSION, "epoch": 1, "seq": seq, "at": iso(utc_now())}
+        event = {**head, **fields}
         journal.append(seq, type, orjson.dumps(event))
     journal.ack(2)
     journal.close()
@@ -113,12 +118,14 @@ def test_what_belongs_to_no_turn_is_cleared_up_and_the_user_is_told_what_was_wor
     assert find_left_turn(workspace) == LEFT
 
 
-@pytest.mark.parametrize("kind", ["directory", "zeros", "gap"])
+@pytest.mark.parametrize("kind", ["directory", "zeros", "gap", "no event"])
 def test_a_journal_that_cannot_be_read_is_set_aside_with_the_reason(kind: str, workspace: Workspace) -> None:
     path = leave(workspace)
     if kind == "directory":
         path.unlink()
         path.mkdir()
+    elif kind == "no event":
+        path.write_bytes(path.read_bytes().replace(b'"durationMs"', b'"durationMz"'))
     else:
         path.write_bytes(path.read_bytes() + (b"\x00" * 9 + b"\n" if kind == "zeros" else b'{"seq":99,"type":"x"}\n'))
     assert find_left_turn(workspace) == LEFT

@@ -50,7 +50,11 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 
 def stream_to(
-    wire: Wire, journal: Journal, price: ModelPrice | None = None, max_unacked_bytes: int = MAX_UNACKED_BYTES
+    wire: Wire,
+    journal: Journal,
+    price: ModelPrice | None = None,
+    max_unacked_bytes: int = MAX_UNACKED_BYTES,
+    overdue_s: float = 60.0,
 ) -> EventStream:
     return EventStream(
         turn_id="t1",
@@ -61,6 +65,7 @@ def stream_to(
         stats=TurnStats(),
         price=price,
         max_unacked_bytes=max_unacked_bytes,
+        overdue_s=overdue_s,
     )
 
 
@@ -163,6 +168,42 @@ async def test_a_resend_from_a_gap_starts_there(journal: Journal) -> None:
         sent = await wire.until(7)
         pump.cancel()
     assert [event["seq"] for event in sent] == [1, 2, 3, 4, 5, 4, 5]
+
+
+async def test_what_stays_unacknowledged_is_sent_again_by_itself(journal: Journal) -> None:
+    """The server may have lost what it took, and nothing that follows shows it."""
+    wire = Wire()
+    stream = stream_to(wire, journal, overdue_s=0.2)
+    async with asyncio.TaskGroup() as tasks:
+        pump = tasks.create_task(stream.pump())
+        stream.emit(Notice, level="info", code="a", message="a")
+        stream.emit(Notice, level="info", code="b", message="b")
+        await wire.until(4)
+        assert [event["seq"] for event in wire.sent[:4]] == [1, 2, 1, 2]
+        stream.ack(2)
+        count = len(wire.sent)
+        await asyncio.sleep(0.5)
+        assert len(wire.sent) == count
+        pump.cancel()
+
+
+async def test_a_resend_is_not_undone_by_what_is_on_its_way(journal: Journal) -> None:
+    wire = Wire()
+    stream = stream_to(wire, journal)
+    async with asyncio.TaskGroup() as tasks:
+        pump = tasks.create_task(stream.pump())
+        for code in "ab":
+            stream.emit(Notice, level="info", code=code, message=code)
+        await wire.until(2)
+        wire.gate.clear()
+        stream.emit(Notice, level="info", code="c", message="c")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        stream.resend(0)
+        wire.gate.set()
+        await wire.until(6)
+        assert [event["seq"] for event in wire.sent] == [1, 2, 3, 1, 2, 3]
+        pump.cancel()
 
 
 async def test_a_slow_store_stops_the_sending_at_the_window(journal: Journal) -> None:
