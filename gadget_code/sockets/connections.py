@@ -169,7 +169,8 @@ class Connections:
             return
         live = await self._service.store.tokens.live(hashes)
         for connection in list(self._by_sid.values()):
-            if connection.identity.token_hash not in live:
+            # One that was admitted meanwhile was not asked about.
+            if connection.identity.token_hash in hashes - live:
                 log.info("a socket was closed: its token was revoked or has expired")
                 await self._service.sockets.hang_up(connection.sid)
 

@@ -151,6 +151,11 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
             raise _Malformed("a second sign-in")
         await super()._handle_connect(eio_sid, namespace, data)
 
+    async def enter_room(self, sid: str, room: str, namespace: str | None = None) -> None:
+        """As the library's, but for a socket that is gone there is nothing to do."""
+        if self.is_open(sid):
+            await super().enter_room(sid, room, namespace)
+
     def may_be_in(self, room: str) -> bool:
         """Whether anybody is in the room; with several processes it may always be somebody of another."""
         return self.is_shared or any(True for _ in self.manager.get_participants("/", room))

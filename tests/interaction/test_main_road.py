@@ -165,6 +165,7 @@ async def test_no_key_and_no_token_is_on_disk_or_in_a_log(stage_for: Any, web: A
     stage = await stage_for(Script([Reply(Call("shell", {"command": "env"})), Reply(Text("Done."))]))
     turn = await stage.ide.submit(stage.session["_id"], "Show the environment.")
     await stage.ide.until_complete(turn["_id"])
+    await stage.drone.until_available()  # the files of the turn are not on their way out any more
     secrets = ["sk-scripted-0123456789", stage.drone.env["GADGET_DRONE_TOKEN"], stage.user.token]
     files = [path for path in stage.drone.workspace.parent.rglob("*") if path.is_file()]
     places = {str(path): path.read_bytes() for path in files}
