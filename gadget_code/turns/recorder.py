@@ -97,6 +97,9 @@ class Recorder:
             await self._refuse(drone, payload, message)
             raise InvalidInput(message) from exc
         stream = self._streams.get(event.turn_id)
+        if stream is not None and stream.turn.drone != drone:
+            await self.revoke(drone, event.turn_id, ErrorCode.NOT_FOUND, "This turn is not this drone's.")
+            return
         if stream is None or stream.turn.epoch < event.epoch or stream.socket != socket or self._is_stuck(stream):
             async with self._lock(event.turn_id):
                 stream = await self._open(drone, socket, event)
@@ -107,9 +110,7 @@ class Recorder:
             await asyncio.wait([stream.writer])
             if self._streams.get(event.turn_id) is not stream:
                 return
-        if stream.turn.drone != drone:
-            await self.revoke(drone, event.turn_id, ErrorCode.NOT_FOUND, "This turn is not this drone's.")
-        elif event.epoch != stream.turn.epoch or stream.closed:
+        if event.epoch != stream.turn.epoch or stream.closed:
             await self.revoke(drone, event.turn_id, ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
         elif event.seq <= stream.last_seq:
             await self._rooms.tell_drone(drone, "turnAck", TurnAck(turn_id=event.turn_id, seq=stream.turn.last_seq))

@@ -104,7 +104,12 @@ def test_every_event_says_what_it_is_for_and_carries_a_model() -> None:
         (Peer.WEB, Peer.DRONE, "processWorkOrder", {"workOrder"}),
         (Peer.WEB, Peer.DRONE, "turnAck", {"turnId", "seq"}),
         (Peer.DRONE, Peer.WEB, "requestWorkspaceMode", {"mode", "turnId", "epoch"}),
-        (Peer.DRONE, Peer.WEB, "requestCrashRecovery", {"workspaceId", "turnId", "chatSessionId", "lastSeq", "question"}),
+        (
+            Peer.DRONE,
+            Peer.WEB,
+            "requestCrashRecovery",
+            {"workspaceId", "turnId", "chatSessionId", "lastSeq", "question"},
+        ),
         (Peer.WEB, Peer.IDE, "turnStatus", {"turn"}),
     ],
 )
