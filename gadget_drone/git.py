@@ -169,6 +169,8 @@ async def _clone(url: str, place: Path, allow_local: bool, silence_s: float, on_
             work = asyncio.ensure_future(
                 asyncio.to_thread(_clone_in_thread, url, place, allow_local, started, seen, from_thread)
             )
+            # Whoever is cancelled a second time does not wait for it below, and asks no more how it ended.
+            work.add_done_callback(lambda done: done.cancelled() or done.exception())
             try:
                 # wait() leaves the thread's work alone when cancelled: git must be gone before its directory is.
                 await asyncio.wait({work})
