@@ -8,6 +8,7 @@ from pathlib import Path
 from gadget_drone.supervisor import GRACE_S
 
 CONFIRM_S = 2.0
+"""For the kernel to end what was killed."""
 _LOOK_EVERY_S = 0.02
 
 

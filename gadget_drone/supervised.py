@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gadget_drone.environment import child_environment
+from gadget_drone.process_group import CONFIRM_S
 from gadget_drone.supervisor import GRACE_S
 
 _PROGRAM = str(Path(__file__).with_name("supervisor.py"))
-_CONFIRM_S = 2.0
-"""For the kernel to end what was killed."""
 
 
 class NotStarted(OSError):
@@ -61,7 +60,7 @@ class Supervised:
         with suppress(OSError):  # it is over
             self._socket.shutdown(socket.SHUT_WR)
         try:
-            async with asyncio.timeout(GRACE_S + _CONFIRM_S):
+            async with asyncio.timeout(GRACE_S + CONFIRM_S):
                 await self._over.wait()
         except TimeoutError:
             return False

@@ -1,28 +1,13 @@
 """What becomes of a turn when its drone is lost, comes back, comes back without it, or is given up."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
 from pymongo import AsyncMongoClient
 
 from gadget_api.ids import new_id
 from gadget_api.model import utc_now
 from tests.gadget_code.peers import Played, PlayedDrone, a_session, a_turn, is_processing
 from tests.harness import Ide, User, until
-
-
-@pytest.fixture
-async def drone(user: User) -> AsyncIterator[PlayedDrone]:
-    async with PlayedDrone(user) as played:
-        yield played
-
-
-@pytest.fixture
-async def turn(user: User, drone: PlayedDrone) -> dict[str, Any]:
-    made = await a_turn(user, await a_session(user))
-    await drone.order(made["_id"])
-    return await is_processing(user, made["_id"])
 
 
 async def waits(user: User, turn: str, waiting: str | None, timeout: float = 5.0) -> dict[str, Any]:

@@ -1,28 +1,11 @@
 """Taking a drone's events: each once, in order, from the drone that has the turn, under its present epoch."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
-
-import pytest
 
 from gadget_api.ids import new_id
 from tests.gadget_code.peers import Played, PlayedDrone, a_session, a_turn, is_processing
 from tests.harness import Ide, User, until
-
-
-@pytest.fixture
-async def drone(user: User) -> AsyncIterator[PlayedDrone]:
-    async with PlayedDrone(user) as played:
-        yield played
-
-
-@pytest.fixture
-async def turn(user: User, drone: PlayedDrone) -> dict[str, Any]:
-    """A turn that the drone has accepted."""
-    made = await a_turn(user, await a_session(user))
-    await drone.order(made["_id"])
-    return await is_processing(user, made["_id"])
 
 
 async def test_an_order_says_all_that_a_drone_needs(user: User, drone: PlayedDrone, turn: dict[str, Any]) -> None:

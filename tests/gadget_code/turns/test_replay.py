@@ -1,27 +1,11 @@
 """A watcher gets everything after the event it names, in order and once, whenever it comes."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any
 
-import pytest
-
-from tests.gadget_code.peers import Played, PlayedDrone, RawSocket, a_session, a_turn, is_processing
+from tests.gadget_code.peers import Played, PlayedDrone, RawSocket, a_session, a_turn
 from tests.harness import Ide, User, Web
-
-
-@pytest.fixture
-async def drone(user: User) -> AsyncIterator[PlayedDrone]:
-    async with PlayedDrone(user) as played:
-        yield played
-
-
-@pytest.fixture
-async def turn(user: User, drone: PlayedDrone) -> dict[str, Any]:
-    made = await a_turn(user, await a_session(user))
-    await drone.order(made["_id"])
-    return await is_processing(user, made["_id"])
 
 
 async def _finished(user: User, drone: PlayedDrone, turn: dict[str, Any], count: int) -> list[dict[str, Any]]:
