@@ -156,9 +156,13 @@ class Web(Process):
     def start(self) -> Self:
         begin = len(self.output) if self.log.exists() else 0
         super().start()
-        found = wait_for_sync(
-            lambda: re.search(r"ready at (http://\S+)", self.output[begin:]), lambda: self.has_ended, self.log
-        )
+        try:
+            found = wait_for_sync(
+                lambda: re.search(r"ready at (http://\S+)", self.output[begin:]), lambda: self.has_ended, self.log
+            )
+        except AssertionError:
+            self.stop()
+            raise
         self.url = found[1]
         self.command[-1] = self.url.rpartition(":")[2]
         return self

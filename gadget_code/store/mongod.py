@@ -5,6 +5,7 @@ transactions hold), started and waited for, started again when it dies, stopped 
 """
 
 import asyncio
+import fcntl
 import hashlib
 import importlib.util
 import logging
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 
 REPLICA_SET = "gadget"
 _START_S = 60.0  # a server that has to replay its journal after a crash takes longer than the usual 0.6 s
-_EXITS_S = 20.0  # for how long one that exits at once is started again
+_FREE_S = 20.0  # until one that nobody needs any more has let go of the data
 _STOP_S = 15.0
 _SOCKET_NAME = "mongodb-27017.sock"  # what mongod calls it under --unixSocketPrefix
 _MAX_SOCKET_PATH = 100  # sockaddr_un holds 108 bytes on Linux, 104 on macOS
@@ -113,25 +114,19 @@ class _Mongod:
 
     async def start(self, url: str) -> None:
         """Starts the process and waits until it takes writes."""
-        clock = asyncio.get_running_loop().time
-        begun = clock()
-        while True:
-            try:
-                self._process = await self._spawn()
-                async with asyncio.timeout_at(begun + _START_S):
-                    if await _exits_before(self._process, _make_primary(url, self._run / _SOCKET_NAME)):
-                        # The one before us, orphaned by a kill, may still be shutting down and hold the data.
-                        await asyncio.sleep(0.2)
-                        if clock() - begun > _EXITS_S:
-                            raise TimeoutError
-                        continue
-                    return
-            except (TimeoutError, OSError, PyMongoError) as exc:
-                log.debug("mongod did not start: %s", exc)
-                await self.stop()
-                raise GadgetError(
-                    ErrorCode.STORE_UNAVAILABLE, f"MongoDB did not start; its log is {self._log}: {self._last_words()}"
-                ) from None
+        try:
+            async with asyncio.timeout(_FREE_S), self._turn_at_the_data() as held:
+                self._process = await self._spawn(held)
+            async with asyncio.timeout(_START_S):
+                if await _exits_before(self._process, _make_primary(url, self._run / _SOCKET_NAME)):
+                    raise ChildProcessError(f"it ended with status {self._process.returncode}")
+        except (TimeoutError, OSError, PyMongoError) as exc:
+            log.debug("mongod did not start: %s", exc)
+            last_words = self._last_words()
+            await self.stop()
+            raise GadgetError(
+                ErrorCode.STORE_UNAVAILABLE, f"MongoDB did not start; its log is {self._log}: {last_words}"
+            ) from None
 
     async def keep_running(self, url: str) -> None:
         while True:
@@ -148,7 +143,23 @@ class _Mongod:
         if self._process is not None:
             await stop_child(self._process, within_s=_STOP_S)
 
-    async def _spawn(self) -> asyncio.subprocess.Process:
+    @asynccontextmanager
+    async def _turn_at_the_data(self) -> AsyncIterator[int]:
+        """A locked file's descriptor for the process to inherit: it is free again when that process is gone.
+
+        One before us, orphaned by a kill, may still be shutting down. It lets go of the data first and takes the socket
+        away last, by its name, even when that has become ours.
+        """
+        with (self._run / "mongod.held").open("ab") as file:
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    await asyncio.sleep(0.02)
+            yield file.fileno()
+
+    async def _spawn(self, held: int) -> asyncio.subprocess.Process:
         socket_path = self._run / _SOCKET_NAME
         socket_path.unlink(missing_ok=True)
         if self._log.exists() and self._log.stat().st_size > 10_000_000:
@@ -161,6 +172,7 @@ class _Mongod:
             *("--setParameter", "diagnosticDataCollectionEnabled=false"),
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
+            pass_fds=[held],
         )
 
     def _last_words(self) -> str:
