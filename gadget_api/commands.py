@@ -9,16 +9,22 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from gadget_api.checkpoints import CheckpointId, Diff, FileChange
 from gadget_api.drones import DroneRegistration, DroneStatus
 from gadget_api.errors import ErrorCode
 from gadget_api.ids import Id
-from gadget_api.model import WireModel
+from gadget_api.images import MAX_IMAGES
+from gadget_api.inquiries import Answer, Inquiry, InquiryAnswer
+from gadget_api.model import Count, WireModel
+from gadget_api.permissions import Policy
 from gadget_api.sessions import ChatSession, SessionLock
 from gadget_api.turns import ChatTurn, Steer
-from gadget_api.work_order import WorkOrder
+from gadget_api.work_order import OrderProject, WorkOrder
 from gadget_api.workspace import WorkspaceMode
 
 Content = Annotated[str, StringConstraints(min_length=1)]
+Images = Annotated[tuple[Id, ...], Field(max_length=MAX_IMAGES)]
+"""Ids that `POST /images` answered."""
 
 
 class Done(WireModel):
@@ -74,6 +80,7 @@ class SubmitPrompt(WireModel):
     content: Content
     prompt_id: Id
     """Made by the client; the same one again answers the same turn."""
+    images: Images = ()
 
 
 class PromptSubmitted(WireModel):
@@ -89,6 +96,12 @@ class SteerTurn(WireModel):
     turn_id: Id
     content: Content
     steer_id: Id
+
+
+class AnswerInquiry(Answer):
+    """The first answer counts; another is refused, the same again is not."""
+
+    inquiry_id: Id
 
 
 class ContinueTurn(WireModel):
@@ -110,6 +123,7 @@ class NewTurn(WireModel):
 
     content: Content
     prompt_id: Id
+    images: Images = ()
 
 
 class NewSteer(WireModel):
@@ -149,6 +163,51 @@ class PutSteer(Steer):
     """Put this before the model at the next step; the same id again changes nothing."""
 
     turn_id: Id
+
+
+class PutAnswer(InquiryAnswer):
+    """The answer to what the turn asked; the same again changes nothing."""
+
+    turn_id: Id
+
+
+class SetPolicy(WireModel):
+    """What the running turn may do, from its next tool call on."""
+
+    turn_id: Id
+    policy: Policy
+
+
+class ReadDiff(WireModel):
+    """What changed in a project between two checkpoints. Refused when the drone does not have them."""
+
+    project: OrderProject
+    since: CheckpointId | None = None
+    """Null: the last commit of the user's own git."""
+    until: CheckpointId | None = None
+    """Null: the files as they are now."""
+
+
+class DiffRead(WireModel):
+    ok: Literal[True] = True
+    diff: Diff
+
+
+class RestoreFiles(WireModel):
+    """Make the project's files what they were at a checkpoint. Refused while a turn runs."""
+
+    project: OrderProject
+    checkpoint: CheckpointId
+    preview: bool = False
+    """Change nothing: say what would."""
+
+
+class FilesRestored(WireModel):
+    ok: Literal[True] = True
+    files: tuple[FileChange, ...]
+    file_count: Count
+    before: CheckpointId | None = None
+    """The files as they were before; null in a preview."""
 
 
 class TurnAck(WireModel):
@@ -228,6 +287,10 @@ class TurnStatus(WireModel):
 
 class SessionUpdated(WireModel):
     session: ChatSession
+
+
+class InquiryChanged(WireModel):
+    inquiry: Inquiry
 
 
 class DroneStatusChanged(WireModel):

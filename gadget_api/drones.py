@@ -1,7 +1,7 @@
 """Drones: the daemons that do the work."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -16,6 +16,14 @@ class DroneStatus(StrEnum):
     AVAILABLE = "available"
     BUSY = "busy"
     OFFLINE = "offline"
+
+
+class Sandbox(WireModel):
+    """What holds the commands that an agent runs on a drone."""
+
+    kind: Literal["bubblewrap", "none"]
+    reason: Annotated[str, StringConstraints(max_length=500)] | None = None
+    """Why there is none, and what to do."""
 
 
 class DroneRegistration(WireModel):
@@ -35,6 +43,10 @@ class DroneRegistration(WireModel):
     """The turn it works on."""
     projects: tuple[Id, ...] = ()
     """Projects that it has cloned, as far as the server knows."""
+    version: str | None = None
+    """Of Gadget Code on its machine."""
+    sandbox: Sandbox | None = None
+    """Null: it has not said."""
 
 
 class NewRegistration(WireModel):
@@ -44,6 +56,8 @@ class NewRegistration(WireModel):
     name: Name | None = None
     """Null names it after its host and directory."""
     protocol_version: int | None = None
+    version: Annotated[str, StringConstraints(max_length=100)] | None = None
+    sandbox: Sandbox | None = None
 
 
 class Registered(WireModel):

@@ -44,6 +44,8 @@ class ErrorCode(StrEnum):
     URL_NOT_ALLOWED = "urlNotAllowed"
     TURN_OVER = "turnOver"
     TURN_NOT_RUNNING = "turnNotRunning"
+    INQUIRY_CLOSED = "inquiryClosed"
+    NOTHING_TO_REDO = "nothingToRedo"
     # drones and workspaces
     DRONE_BUSY = "droneBusy"
     DRONE_LOCKED = "droneLocked"
@@ -56,6 +58,8 @@ class ErrorCode(StrEnum):
     WORKSPACE_DAMAGED = "workspaceDamaged"
     WORKSPACE_TOO_NEW = "workspaceTooNew"
     STALE_EPOCH = "staleEpoch"
+    CHECKPOINT_GONE = "checkpointGone"
+    CHECKPOINTS_OFF = "checkpointsOff"
     GIT_FAILED = "gitFailed"
     GIT_URL_NOT_ALLOWED = "gitUrlNotAllowed"
     # the model

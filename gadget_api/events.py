@@ -7,9 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
+from gadget_api.checkpoints import CheckpointTaken
 from gadget_api.errors import ErrorInfo
 from gadget_api.ids import Id
-from gadget_api.messages import AssistantMessage, FinishReason, Usage
+from gadget_api.images import MAX_IMAGES, ImageRef
+from gadget_api.inquiries import Inquiry, InquiryAnswer
+from gadget_api.messages import AssistantMessage, Compaction, FinishReason, Usage
 from gadget_api.model import Count, UtcTime, WireModel
 from gadget_api.providers import ModelPrice
 from gadget_api.turns import ChatTurnStatus, SteerOrigin, TurnStats
@@ -84,6 +87,9 @@ class ToolCall(TurnEvent):
     is_error: bool
     duration_ms: Count
     blob: BlobRef | None = None
+    images: tuple[ImageRef, ...] = Field(default=(), max_length=MAX_IMAGES)
+    denied: bool = False
+    """Whether permissions, and not the tool, said no."""
 
     def counted(self, stats: TurnStats, price: ModelPrice | None) -> TurnStats:
         return stats.with_tool_call()
@@ -124,6 +130,44 @@ class Notice(TurnEvent):
     message: str
 
 
+class InquiryAsked(TurnEvent):
+    """The turn asks its user, and waits."""
+
+    type: Literal["inquiryAsked"] = "inquiryAsked"
+    inquiry: Inquiry
+
+
+class InquiryAnswered(TurnEvent):
+    """The answer has reached the turn, which goes on."""
+
+    type: Literal["inquiryAnswered"] = "inquiryAnswered"
+    answer: InquiryAnswer
+
+
+class Compacted(TurnEvent):
+    """From here on the model reads a shorter form of what came before; nothing is deleted."""
+
+    type: Literal["compacted"] = "compacted"
+    compaction: Compaction
+    tokens_before: Count
+    """An estimate."""
+    tokens_after: Count
+
+
+class Checkpoint(TurnEvent):
+    """The project's files as they are now were kept, to be gone back to."""
+
+    type: Literal["checkpoint"] = "checkpoint"
+    checkpoint: CheckpointTaken
+
+
+class Titled(TurnEvent):
+    """A name for a session that was made without one."""
+
+    type: Literal["titled"] = "titled"
+    title: str = Field(min_length=1, max_length=200)
+
+
 class WorkOrderComplete(TurnEvent):
     """The end of a turn: last, and once."""
 
@@ -136,7 +180,20 @@ class WorkOrderComplete(TurnEvent):
 
 
 AnyTurnEvent = Annotated[
-    Thinking | Response | ToolStarted | ToolOutput | ToolCall | Step | Steered | Notice | WorkOrderComplete,
+    Thinking
+    | Response
+    | ToolStarted
+    | ToolOutput
+    | ToolCall
+    | Step
+    | Steered
+    | Notice
+    | InquiryAsked
+    | InquiryAnswered
+    | Compacted
+    | Checkpoint
+    | Titled
+    | WorkOrderComplete,
     Field(discriminator="type"),
 ]
 turn_event = TypeAdapter[AnyTurnEvent](AnyTurnEvent)
@@ -144,9 +201,24 @@ turn_event = TypeAdapter[AnyTurnEvent](AnyTurnEvent)
 
 EVENT_TYPES: dict[str, type[TurnEvent]] = {
     cls.model_fields["type"].default: cls
-    for cls in (Thinking, Response, ToolStarted, ToolOutput, ToolCall, Step, Steered, Notice, WorkOrderComplete)
+    for cls in (
+        Thinking,
+        Response,
+        ToolStarted,
+        ToolOutput,
+        ToolCall,
+        Step,
+        Steered,
+        Notice,
+        InquiryAsked,
+        InquiryAnswered,
+        Compacted,
+        Checkpoint,
+        Titled,
+        WorkOrderComplete,
+    )
 }
 DELTA_TYPES = frozenset({"thinking", "response", "toolOutput"})
 """Events that repeat in pieces what a later event holds whole; those of a finished turn may expire."""
-HISTORY_TYPES = ("step", "toolCall", "steered")
+HISTORY_TYPES = ("step", "toolCall", "steered", "compacted")
 """The events that a turn's messages are built from."""

@@ -4,12 +4,15 @@ Used by the web service for the turns that are over, and by the drone when it go
 one function, so that a history is the same wherever it is built.
 """
 
+import re
 from collections.abc import Iterable
 
-from gadget_api.events import Steered, Step, ToolCall
+from gadget_api.events import Compacted, Steered, Step, ToolCall
 from gadget_api.ids import Id
 from gadget_api.messages import (
     INTERRUPTED,
+    TRIMMED,
+    Compaction,
     FinishReason,
     Message,
     ModelMessage,
@@ -22,10 +25,10 @@ from gadget_api.model import WireModel
 
 
 class TurnHistory(WireModel):
-    """One turn as messages: the prompt, then all that was said and done."""
+    """One turn as messages: the prompt, then all that was said and done, and the marks of what was compacted."""
 
     turn_id: Id
-    messages: tuple[Message, ...]
+    messages: tuple[Message | Compaction, ...]
 
 
 class HistoryPage(WireModel):
@@ -35,7 +38,38 @@ class HistoryPage(WireModel):
     next_cursor: str | None
 
 
-def work_messages(events: Iterable[Step | ToolCall | Steered], *, is_over: bool = True) -> list[Message]:
+_COMMANDS = re.compile(r"/(?:compact|clear)(?:\s|$)")
+
+
+def is_command(prompt: str) -> bool:
+    """Whether a prompt speaks to Gadget Code, not to the model: `/compact [what to keep in mind]`, `/clear`."""
+    return _COMMANDS.match(prompt) is not None
+
+
+def read_by_model(log: Iterable[Message | Compaction]) -> list[Message]:
+    """The messages that a model is sent for a conversation with compaction marks in it."""
+    messages: list[Message] = []
+    for entry in log:
+        if not isinstance(entry, Compaction):
+            messages.append(entry)
+            continue
+        if entry.kept is not None:
+            messages = messages[max(0, len(messages) - entry.kept) :]
+        trimmed = set(entry.trimmed)
+        messages = [
+            message.replace(content=TRIMMED, images=())
+            if isinstance(message, ToolMessage) and message.call_id in trimmed
+            else message
+            for message in messages
+        ]
+        if entry.summary is not None:
+            messages.insert(0, UserMessage(content=entry.summary))
+    return messages
+
+
+def work_messages(
+    events: Iterable[Step | ToolCall | Steered | Compacted], *, is_over: bool = True
+) -> list[Message | Compaction]:
     """The messages of a turn after its prompt, from its `HISTORY_TYPES` events in the order of `seq`.
 
     What an interrupted model call had said belongs to a turn that is over; one that goes on asks again.
@@ -43,11 +77,13 @@ def work_messages(events: Iterable[Step | ToolCall | Steered], *, is_over: bool 
     In order for any model: a tool result follows the call it answers, and a call that was cut off is answered
     with `INTERRUPTED` as soon as anything else follows it. Calls at the very end may still be open (`unanswered`).
     """
-    messages: list[Message] = []
+    messages: list[Message | Compaction] = []
     open_calls: dict[str, ToolCallRequest] = {}
     for event in events:
         if isinstance(event, ToolCall):
-            messages.append(ToolMessage(call_id=event.call_id, name=event.name, content=event.response))
+            messages.append(
+                ToolMessage(call_id=event.call_id, name=event.name, content=event.response, images=event.images)
+            )
             open_calls.pop(event.call_id, None)
             continue
         messages.extend(map(_interrupted, open_calls.values()))
@@ -57,12 +93,14 @@ def work_messages(events: Iterable[Step | ToolCall | Steered], *, is_over: bool 
                 continue
             messages.append(ModelMessage.of(event.message))
             open_calls.update((call.call_id, call) for call in event.message.tool_calls)
+        elif isinstance(event, Compacted):
+            messages.append(event.compaction)
         else:
             messages.append(UserMessage(content=event.content))
     return messages
 
 
-def interrupted_results(messages: Iterable[Message]) -> list[ToolMessage]:
+def interrupted_results(messages: Iterable[Message | Compaction]) -> list[ToolMessage]:
     """A result for each call in `messages` that has none."""
     return [_interrupted(call) for call in unanswered(messages)]
 

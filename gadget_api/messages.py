@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from gadget_api.images import ImageRef
 from gadget_api.model import Count, WireModel
 
 
@@ -63,6 +64,7 @@ class SystemMessage(WireModel):
 class UserMessage(WireModel):
     role: Literal["user"] = "user"
     content: str
+    images: tuple[ImageRef, ...] = ()
 
 
 class ModelMessage(WireModel):
@@ -86,9 +88,25 @@ class ToolMessage(WireModel):
     call_id: str
     name: str
     content: str
+    images: tuple[ImageRef, ...] = ()
 
 
 Message = Annotated[SystemMessage | UserMessage | ModelMessage | ToolMessage, Field(discriminator="role")]
+
+
+class Compaction(WireModel):
+    """A mark in a conversation: how a model reads what came before it from here on. The log itself stays as it is."""
+
+    role: Literal["compaction"] = "compaction"
+    kept: int | None = Field(default=None, ge=0)
+    """How many messages before it stay as they are, the newest; null keeps all."""
+    summary: str | None = None
+    """Stands for the messages that are not kept; null for nothing."""
+    trimmed: tuple[str, ...] = ()
+    """Tool calls whose results, among those that are kept, are replaced by `TRIMMED`."""
+
+
+TRIMMED = "[this output was removed to make room; run the call again if it is needed]"
 
 INTERRUPTED = (
     "interrupted, outcome unknown: this call had started when the work was cut off; check before you repeat it"
@@ -96,7 +114,7 @@ INTERRUPTED = (
 """The result that a tool call gets which started and was never seen to end."""
 
 
-def unanswered(messages: Iterable[Message]) -> list[ToolCallRequest]:
+def unanswered(messages: Iterable["Message | Compaction"]) -> list[ToolCallRequest]:
     """The tool calls in `messages` that have no result yet, in the order the model asked for them."""
     open_calls: dict[str, ToolCallRequest] = {}
     for message in messages:

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 
 from gadget_api.ids import Id
 from gadget_api.model import UtcTime, WireModel
+from gadget_api.permissions import Rules
 from gadget_api.sessions import Name
 
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$")]
@@ -66,6 +67,10 @@ class Project(WireModel):
     slug: Slug
     """Unique per user."""
     git_url: GitUrl
+    rules: Rules = ()
+    """What the agent may do in this project."""
+    trusted: bool = False
+    """Whether the rules in its repository (`.gadget.json`) count."""
 
 
 class NewProject(WireModel):
@@ -78,3 +83,5 @@ class ProjectChanges(WireModel):
     name: Name | None = None
     slug: Slug | None = None
     git_url: GitUrl | None = None
+    rules: Rules | None = None
+    trusted: bool | None = None

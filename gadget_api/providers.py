@@ -51,6 +51,7 @@ class ProviderModel(WireModel):
     """Tokens; null where nobody said. Ollama is asked for this many."""
     params: ModelParams = ModelParams()
     price: ModelPrice | None = None
+    sees_images: bool = False
 
 
 def _check_base_url(url: str) -> str:

@@ -4,8 +4,10 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from gadget_api.checkpoints import CheckpointId
 from gadget_api.errors import ErrorInfo
 from gadget_api.ids import Id
+from gadget_api.images import MAX_IMAGES, ImageRef
 from gadget_api.messages import Usage
 from gadget_api.model import MAX_COUNT, Count, UtcTime, WireModel
 from gadget_api.providers import ModelPrice
@@ -67,6 +69,7 @@ def duration_label(duration_ms: int) -> str:
 class TurnStats(WireModel):
     """What a turn has used so far."""
 
+    step_count: Count = 0
     tool_call_count: Count = 0
     input_tokens: Count = 0
     cached_input_tokens: Count = 0
@@ -83,6 +86,7 @@ class TurnStats(WireModel):
         if price is not None:
             cost = round((cost or 0.0) + price.cost_usd(usage), 9)
         return self.replace(
+            step_count=self.step_count + 1,
             # A provider may report any number; a sum has to stay one that is held exactly.
             input_tokens=min(MAX_COUNT, self.input_tokens + usage.input_tokens),
             cached_input_tokens=min(MAX_COUNT, self.cached_input_tokens + usage.cached_input_tokens),
@@ -100,6 +104,7 @@ class TurnStats(WireModel):
 
 class Prompts(WireModel):
     user: str
+    images: tuple[ImageRef, ...] = Field(default=(), max_length=MAX_IMAGES)
 
 
 class SteerOrigin(StrEnum):
@@ -141,6 +146,13 @@ class ChatTurn(WireModel):
     prompts: Prompts
     steers: tuple[Steer, ...] = ()
     """Messages that were accepted and are not before the model yet, in their order."""
+    inquiry: Id | None = None
+    """What it asked its user and waits for; null when it does not."""
+    checkpoint: CheckpointId | None = None
+    """The files as they were when it began; null when it changed none yet, or no checkpoints are kept."""
+    last_checkpoint: CheckpointId | None = None
+    reverted: bool = False
+    """Whether its user took it back: no model reads it any more."""
     thinking: str = ""
     response: str = ""
     error: ErrorInfo | None = None

@@ -6,6 +6,7 @@ from pydantic import AfterValidator, Field, SecretStr, StringConstraints
 
 from gadget_api.ids import Id
 from gadget_api.model import UtcTime, WireModel
+from gadget_api.permissions import PermissionLevel, Rules
 from gadget_api.sessions import Name
 
 
@@ -26,6 +27,10 @@ class User(WireModel):
     email: Email
     display_name: str
     is_admin: bool = False
+    rules: Rules = ()
+    """What the agent may do for this user, in every project."""
+    level: PermissionLevel = PermissionLevel.FULL
+    """Of new sessions."""
 
 
 class Login(WireModel):
@@ -52,6 +57,8 @@ class SignedIn(WireModel):
 
 class UserChanges(WireModel):
     display_name: Name | None = None
+    rules: Rules | None = None
+    level: PermissionLevel | None = None
 
 
 class NewPassword(WireModel):

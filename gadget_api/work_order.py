@@ -2,8 +2,13 @@
 
 from pydantic import Field
 
+from gadget_api.budgets import Budget, Spent
+from gadget_api.checkpoints import CheckpointId
 from gadget_api.ids import Id
+from gadget_api.images import ImageRef
+from gadget_api.inquiries import Inquiry
 from gadget_api.model import UtcTime, WireModel
+from gadget_api.permissions import Policy
 from gadget_api.providers import ApiType, BaseUrl, ModelParams, ModelPrice
 from gadget_api.sessions import SessionMode
 from gadget_api.turns import Steer, TurnStats
@@ -20,6 +25,10 @@ class OrderSession(WireModel):
     id: Id = Field(alias="_id")
     name: str
     mode: SessionMode
+    history_version: int = 0
+    """Raised when turns of it are taken back or brought back: what a drone keeps of its history counts no more."""
+    wants_title: bool = False
+    """Whether it has no name of its own yet."""
 
 
 class OrderProvider(WireModel):
@@ -34,6 +43,7 @@ class OrderProvider(WireModel):
     context_window: int | None = None
     params: ModelParams = ModelParams()
     price: ModelPrice | None = None
+    sees_images: bool = False
 
 
 class OrderUser(WireModel):
@@ -53,6 +63,11 @@ class ResumePoint(WireModel):
 
     acked_seq: int = 0
     stats: TurnStats = TurnStats()
+    grants: int = 0
+    """How often its user has let it go on past its budget."""
+    inquiries: tuple[Inquiry, ...] = ()
+    """What it asked and has not heard the answer to, with the answer where there is one."""
+    last_checkpoint: CheckpointId | None = None
 
 
 class WorkOrder(WireModel):
@@ -64,10 +79,21 @@ class WorkOrder(WireModel):
     provider: OrderProvider
     turn: OrderTurn
     prompt: str
+    images: tuple[ImageRef, ...] = ()
+    """Of the prompt."""
     workspace_id: str | None = None
     after_turn: Id | None = None
     """The turn of this session that came before; null for the first. The history up to it belongs to the context."""
     resume: ResumePoint | None = None
     """Null for a turn that has not begun."""
+    policy: Policy = Policy()
+    fallbacks: tuple[OrderProvider, ...] = ()
+    """Models to go on with, in this order, when the one before does not answer."""
+    turn_budget: Budget = Budget()
+    session_budget: Budget = Budget()
+    session_spent: Spent = Spent()
+    """By the turns of this session before this one."""
+    answer_within_s: int = 24 * 3600
+    """For how long the turn waits for an answer before the default counts."""
     steers: tuple[Steer, ...] = ()
     """Messages to put before the model at the next step; the drone drops those its journal has put there already."""

@@ -1,0 +1,24 @@
+"""Images, by reference: messages and events name them, their bytes travel over REST."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from gadget_api.ids import Id
+from gadget_api.model import Count, WireModel
+
+MAX_IMAGE_BYTES = 8 * 1024 * 1024
+MAX_IMAGES = 16
+"""Of one prompt, or of one tool result."""
+
+ImageType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
+
+
+class ImageRef(WireModel):
+    """An image that the server keeps: `POST /images` answers this, `GET /images/{id}` gives the bytes."""
+
+    id: Id = Field(alias="_id")
+    media_type: ImageType
+    size_bytes: Count
+    width: int = Field(ge=1)
+    height: int = Field(ge=1)
