@@ -5,6 +5,23 @@ from pydantic import Field
 from gadget_api.model import MAX_COUNT, WireModel
 
 
+class Spent(WireModel):
+    """What was used of a budget."""
+
+    steps: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    minutes: float = 0.0
+
+    def plus(self, other: "Spent") -> "Spent":
+        return Spent(
+            steps=self.steps + other.steps,
+            tokens=self.tokens + other.tokens,
+            usd=self.usd + other.usd,
+            minutes=self.minutes + other.minutes,
+        )
+
+
 class Budget(WireModel):
     """Null is no limit. A budget that is used up pauses the turn and asks; it fails nothing."""
 
@@ -16,15 +33,15 @@ class Budget(WireModel):
     minutes: float | None = Field(default=None, gt=0)
     """Of work; waiting for an answer is none."""
 
-    @property
-    def is_unlimited(self) -> bool:
-        return self == Budget()
-
-
-class Spent(WireModel):
-    """What was used of a budget."""
-
-    steps: int = 0
-    tokens: int = 0
-    usd: float = 0.0
-    minutes: float = 0.0
+    def used_up(self, spent: Spent, grants: int = 0) -> str | None:
+        """What is used up, in words; None when nothing is. Each of `grants` gave the same amount once more."""
+        times = grants + 1
+        if self.steps is not None and spent.steps >= self.steps * times:
+            return f"{spent.steps:,} model calls of {self.steps * times:,}"
+        if self.tokens is not None and spent.tokens >= self.tokens * times:
+            return f"{spent.tokens:,} tokens of {self.tokens * times:,}"
+        if self.usd is not None and spent.usd >= self.usd * times:
+            return f"${spent.usd:.2f} of ${self.usd * times:.2f}"
+        if self.minutes is not None and spent.minutes >= self.minutes * times:
+            return f"{spent.minutes:.0f} minutes of {self.minutes * times:.0f}"
+        return None

@@ -12,6 +12,8 @@ from typing import Any
 
 from gadget_api.errors import GadgetError
 
+LEVELS = ("plan", "ask", "autoEdit", "full")
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status: 0 done, 1 failed, 2 wrong usage."""
@@ -77,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     prompt.add_argument("--continue", action="store_true", dest="go_on", help="go on in the newest session")
     prompt.add_argument("--drone", metavar="NAME", help="default: any that fits")
     prompt.add_argument("--model", metavar="MODEL", help="default: the one you used last")
+    prompt.add_argument("--level", choices=LEVELS, help="what it may do without asking (default: the session's)")
     prompt.add_argument("--json", action="store_true", help="print each event as a line of JSON")
     prompt.set_defaults(run=_prompt)
 
@@ -126,9 +129,40 @@ def _add_resources(commands: Any) -> None:
     go_on.add_argument("which", metavar="ID")
     go_on.add_argument("--drone", metavar="NAME", help="default: any other that fits")
 
+    action(turn, "diff", "turn_diff", "show what one changed").add_argument("which", metavar="ID")
+
+    inquiry = group("inquiry", "what turns ask, and wait for")
+    action(inquiry, "list", "inquiry_list", "list those that wait for an answer")
+    action(inquiry, "show", "inquiry_show", "show one, with the exact bytes").add_argument("which", metavar="ID")
+    answer = action(inquiry, "answer", "inquiry_answer", "answer one")
+    answer.add_argument("which", metavar="ID")
+    answer.add_argument("choice", nargs="?", help="one of its choices")
+    answer.add_argument("--text", help="in your own words, or with the choice")
+
     session = group("session", "your conversations")
-    action(session, "list", "session_list", "list them, newest first")
+    sessions = action(session, "list", "session_list", "list them, newest first")
+    sessions.add_argument("--archived", action="store_true", help="those that were put away")
     action(session, "remove", "session_remove", "remove one with all its turns").add_argument("which", metavar="ID")
+    rename = action(session, "rename", "session_rename", "give one another name")
+    rename.add_argument("which", metavar="ID")
+    rename.add_argument("name")
+    action(session, "archive", "session_archive", "put one away").add_argument("which", metavar="ID")
+    level = action(session, "level", "session_level", "say what the agent may do in one without asking, at once")
+    level.add_argument("which", metavar="ID")
+    level.add_argument("level", choices=LEVELS)
+    fork = action(session, "fork", "session_fork", "go on from any turn of one in a new session")
+    fork.add_argument("which", metavar="ID")
+    fork.add_argument("--turn", metavar="ID", help="the last one to take along (default: all)")
+    action(session, "search", "session_search", "find words in all of them").add_argument("text")
+    export = action(session, "export", "session_export", "print one as Markdown, or with --json as JSON")
+    export.add_argument("which", metavar="ID")
+    action(session, "diff", "session_diff", "show what one changed, until now").add_argument("which", metavar="ID")
+    revert = action(session, "revert", "session_revert", "take one back to before a turn")
+    revert.add_argument("which", metavar="ID")
+    revert.add_argument("--turn", metavar="ID", help="default: its newest turn")
+    revert.add_argument("--scope", choices=("files", "conversation", "both"), default="both")
+    revert.add_argument("--preview", action="store_true", help="change nothing: say what would")
+    action(session, "redo", "session_redo", "bring back what was reverted last").add_argument("which", metavar="ID")
 
     drone = group("drone", "your drones")
     action(drone, "list", "drone_list", "list them")
@@ -242,6 +276,7 @@ def _login(arguments: argparse.Namespace) -> int:
 
 
 def _prompt(arguments: argparse.Namespace) -> int:
+    from gadget_code.client.asking import asking_for
     from gadget_code.client.login import sign_in
     from gadget_code.client.prompt import PromptOptions, run_prompt
     from gadget_code.client.render import JsonLines, Renderer, Terminal
@@ -253,15 +288,18 @@ def _prompt(arguments: argparse.Namespace) -> int:
         go_on=arguments.go_on,
         drone=arguments.drone,
         model=arguments.model,
+        level=arguments.level,
     )
-    renderer: Renderer = JsonLines() if arguments.json else Terminal()
+    terminal = Terminal()
+    renderer: Renderer = JsonLines() if arguments.json else terminal
+    ask = asking_for(terminal, is_json=arguments.json)
 
     async def run() -> bool:
         interrupts = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, interrupts.set)
         api = await sign_in(arguments.server)
         try:
-            return await run_prompt(api, options, renderer, interrupts)
+            return await run_prompt(api, options, renderer, interrupts, ask)
         finally:
             await api.close()
 

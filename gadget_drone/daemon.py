@@ -26,7 +26,6 @@ from gadget_drone.agent.control import Control
 from gadget_drone.agent.history import Histories
 from gadget_drone.agent.resumption import Resumption, taken_over
 from gadget_drone.agent.turn import TurnPlan, work
-from gadget_drone.blobs import BlobUploads
 from gadget_drone.journal import Journal
 from gadget_drone.link import Link
 from gadget_drone.occupancy import Occupancy
@@ -35,6 +34,7 @@ from gadget_drone.server import Server
 from gadget_drone.settings import DroneSettings
 from gadget_drone.stream import EventStream
 from gadget_drone.supervised import Supervisor
+from gadget_drone.uploads import Uploads
 from gadget_drone.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -73,9 +73,14 @@ class Daemon:
         self._running: _Running | None = None
         self._is_stopping = False
         self._hello: asyncio.Task[None] | None = None
-        self._histories = Histories()
-        self._blobs = BlobUploads(workspace.blobs_dir, server)
+        self._uploads = Uploads(workspace.blobs_dir, server)
+        self._images = Images(workspace.images_dir, server, self._uploads)
+        self._histories = Histories(self._images)
         self._supervisor = Supervisor()
+        self._sandbox = open_sandbox(settings.sandbox, workspace)
+        self._states = SessionStates(lambda: SessionState(SeenFiles(), Jobs(self._supervisor)))
+        self._checkpoints = CheckpointRequests(workspace, lambda: self._running is not None)
+        self._third_party = load_tools()
         self._tasks: asyncio.TaskGroup | None = None
         self._recovery: asyncio.Future[c.CrashRecoveryResponse] | None = None
         self._question: str | None = None
@@ -88,6 +93,10 @@ class Daemon:
                 "processWorkOrder": self._process,
                 "cancelTurn": self._cancel,
                 "steerTurn": self._steer,
+                "answerInquiry": self._answer,
+                "setPolicy": self._set_policy,
+                "readDiff": self._checkpoints.read_diff,
+                "restoreFiles": self._checkpoints.restore,
                 "turnAck": self._acked,
                 "turnResend": self._resend,
                 "turnRevoked": self._revoked,
@@ -133,12 +142,12 @@ class Daemon:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Works until `stop` is set. Raises GadgetError when the server does not want this drone any more."""
-        self._blobs.remove_leftovers()
+        self._uploads.remove_leftovers()
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 link = tasks.create_task(self._link.run(self._server.url, lambda: self._server.token), name="link")
-                blobs = tasks.create_task(self._blobs.run(), name="blobs")
+                blobs = tasks.create_task(self._uploads.run(), name="blobs")
                 repeat = tasks.create_task(self._repeat_availability(), name="availability")
                 await stop.wait()
                 await self._stop()
@@ -147,6 +156,7 @@ class Daemon:
         except* GadgetError as group:
             raise group.exceptions[0] from None
         finally:
+            self._states.close()
             self._supervisor.close()
             await self._link.drop()
             self._save_status(DroneStatus.OFFLINE)
@@ -160,7 +170,7 @@ class Daemon:
         assert self._tasks is not None
         log.info("connected to %s", self._server.url)
         self._workspace.note_connection(is_connected=True)
-        self._blobs.wake()
+        self._uploads.wake()
         self._greet()
 
     def _greet(self) -> None:
@@ -299,7 +309,8 @@ class Daemon:
             stats=stats,
             price=order.provider.price,
         )
-        control = Control(order.steers, steered=journal.steered)
+        asked = order.resume.inquiries if order.resume is not None else ()
+        control = Control(order.steers, steered=journal.steered, policy=order.policy, inquiries=asked)
         running = self._running = _Running(order, journal, events, control)
         running.task = self._tasks.create_task(self._run_turn(running, received_at, resumption), name="turn")
 
@@ -373,8 +384,13 @@ class Daemon:
             spool_dir=self._workspace.blobs_dir,
             allow_local_git=self._settings.allow_local_git,
             resumption=resumption,
-            keep_blob=lambda spool: self._blobs.keep(order.turn.id, spool),
+            keep_blob=lambda spool: self._uploads.keep(order.turn.id, spool),
+            images=self._images,
             supervisor=self._supervisor,
+            sandbox=self._sandbox,
+            state=self._states.of(order.session.id),
+            third_party=self._third_party,
+            checkpoints=self._checkpoints.of,
             on_cloned=on_cloned,
         )
 
@@ -416,6 +432,12 @@ class Daemon:
     async def _steer(self, ask: c.PutSteer) -> None:
         if not self._turn(ask.turn_id).control.steer(ask):
             raise Conflict(ErrorCode.RATE_LIMITED, "Too many messages wait for the next step; wait for it.")
+
+    async def _answer(self, ask: c.PutAnswer) -> None:
+        self._turn(ask.turn_id).control.put_answer(ask)
+
+    async def _set_policy(self, ask: c.SetPolicy) -> None:
+        self._turn(ask.turn_id).control.policy = ask.policy
 
     def _turn(self, turn: str) -> _Running:
         if self._running is None or self._running.order.turn.id != turn or self._running.journal.is_complete:

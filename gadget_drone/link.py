@@ -21,7 +21,8 @@ from gadget_api.protocol import PROTOCOL_VERSION, Peer, SocketEvent, events_betw
 
 log = logging.getLogger(__name__)
 
-Handler = Callable[[Any], Awaitable[None]]
+Handler = Callable[[Any], Awaitable[WireModel | None]]
+"""Answers the event's reply; None is `Done`."""
 
 _WELCOME_S = 10.0
 _CONNECT_S = 20.0
@@ -186,8 +187,7 @@ def _door(event: SocketEvent, handler: Handler) -> Callable[..., Awaitable[dict[
                 message = event.payload.model_validate(payload)
             except ValidationError as exc:
                 raise InvalidInput(f"{event.name} is not right: {exc.errors()[0]['msg']}.") from exc
-            await handler(message)
-            return Done().to_wire()
+            return (await handler(message) or Done()).to_wire()
         except GadgetError as exc:
             log.info("%s was refused: %s", event.name, exc.message)
             return failure(exc)

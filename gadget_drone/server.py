@@ -1,6 +1,6 @@
 """The web service, as a drone asks it over REST."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -52,14 +52,14 @@ class Server:
         return DroneRegistration.model_validate(await self._request("GET", "/drones/me"))
 
     async def history(
-        self, session: str, *, after_turn: str | None, on_page: Callable[[tuple[TurnHistory, ...]], None]
+        self, session: str, *, after_turn: str | None, on_page: Callable[[tuple[TurnHistory, ...]], Awaitable[None]]
     ) -> None:
         """The session's turns after one and up to the running one, a page at a time, oldest first."""
         while True:
             query = {"afterTurn": after_turn} if after_turn is not None else {}
             answer = await self._request("GET", f"/sessions/{session}/context", params=query)
             page = HistoryPage.model_validate(answer)
-            on_page(page.items)
+            await on_page(page.items)
             if page.next_cursor is None:
                 return
             after_turn = page.next_cursor
@@ -71,6 +71,14 @@ class Server:
             while part := file.read(BLOB_PART_BYTES):
                 await self._request("PUT", f"/turns/{turn}/blobs/{blob}", params={"offset": offset}, content=part)
                 offset += len(part)
+
+    async def put_image(self, image: str, media_type: str, data: bytes) -> None:
+        await self._request("PUT", f"/images/{image}", content=data, headers={"Content-Type": media_type})
+
+    async def image(self, image: str) -> bytes:
+        """Raises NotFound when the server has it no more."""
+        answer: bytes = await self._request("GET", f"/images/{image}", raw=True)
+        return answer
 
     async def health(self) -> "Health | None":
         """None when no server answers."""
@@ -86,8 +94,10 @@ class Server:
             date = None
         return Health(date)
 
-    async def _request(self, method: str, path: str, **options: Any) -> Any:
-        headers = {"Authorization": f"Bearer {self.token}"} if self.token is not None else {}
+    async def _request(self, method: str, path: str, *, raw: bool = False, **options: Any) -> Any:
+        headers = {**options.pop("headers", {})}
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token}"
         try:
             response = await self._http.request(method, path, headers=headers, **options)
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
@@ -95,6 +105,8 @@ class Server:
                 ErrorCode.SERVER_UNREACHABLE, f"No server answers at {self.url}; start it, or mend --server."
             ) from exc
         if response.is_success:
+            if raw:
+                return response.content
             try:
                 return response.json() if response.content else None
             except ValueError:

@@ -30,7 +30,7 @@ from gadget_drone.workspace_lock import Holder, holder_of, note_connection, take
 GADGET_DIR = ".gadget"
 REASON = "reason.txt"
 """In a `corrupt-<time>/`: why the other file is there."""
-_FOLDERS = ("journal", "logs", "blobs")
+_FOLDERS = ("journal", "logs", "blobs", "images", "checkpoints", "home")
 _WORKSPACE_ID = re.compile(
     rb'"workspaceId"\s*:\s*"([0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})"'
 )
@@ -100,6 +100,19 @@ class Workspace:
     @property
     def blobs_dir(self) -> Path:
         return self.gadget_dir / "blobs"
+
+    @property
+    def images_dir(self) -> Path:
+        return self.gadget_dir / "images"
+
+    @property
+    def checkpoints_dir(self) -> Path:
+        return self.gadget_dir / "checkpoints"
+
+    @property
+    def home_dir(self) -> Path:
+        """The home directory of commands in the sandbox."""
+        return self.gadget_dir / "home"
 
     def note_connection(self, *, is_connected: bool) -> None:
         """For `gadget-drone status`."""

@@ -47,6 +47,19 @@ class ApiClient:
             if cursor is None:
                 return
 
+    async def stream(self, path: str, **query: Any) -> AsyncIterator[str]:
+        """A long answer as text, in pieces."""
+        try:
+            async with self._http.stream("GET", path, params=query) as response:
+                if not response.is_success:
+                    raise refusal(response.status_code, await response.aread(), self.server)
+                async for piece in response.aiter_text():
+                    yield piece
+        except httpx.HTTPError as exc:
+            raise Unavailable(
+                ErrorCode.SERVER_UNREACHABLE, f"The answer of {self.server} broke off; try again."
+            ) from exc
+
     async def is_signed_in(self) -> bool:
         try:
             await self.get("/users/me")

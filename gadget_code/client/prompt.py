@@ -1,14 +1,16 @@
 """`gadget-code prompt`: one turn, streamed."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from gadget_api.commands import CancelTurn
+from gadget_api.commands import AnswerInquiry, CancelTurn
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.events import EVENT_TYPES
 from gadget_api.ids import new_id
+from gadget_api.inquiries import Answer, Inquiry
 from gadget_api.providers import Provider
 from gadget_api.sessions import ChatSession
 from gadget_api.turns import MAX_PROMPT_BYTES, ChatTurn
@@ -30,12 +32,23 @@ class PromptOptions:
     """A name; by default any that fits."""
     model: str | None = None
     """A model's id or `provider/id`; by default what the newest session uses."""
+    level: str | None = None
+    """What the agent may do without asking; by default the session's, and for a new one the account's."""
+
+
+Ask = Callable[[Inquiry], Awaitable[Answer]]
 
 
 async def run_prompt(
-    api: ApiClient, options: PromptOptions, renderer: Renderer, interrupts: asyncio.Event | None = None
+    api: ApiClient,
+    options: PromptOptions,
+    renderer: Renderer,
+    interrupts: asyncio.Event | None = None,
+    ask: Ask | None = None,
 ) -> bool:
     """Submits the prompt and shows the turn until it ends. Whether it finished well; raises GadgetError.
+
+    `ask` answers what the turn asks; without it somebody answers from elsewhere.
 
     `interrupts` is set at each Ctrl+C: the first cancels the turn, the second leaves it running (CancelledError).
     """
@@ -56,7 +69,7 @@ async def run_prompt(
             _cancel_when(interrupts or asyncio.Event(), watcher, turn, asyncio.current_task()), name="canceller"
         )
         try:
-            return await _follow(watcher, turn, renderer)
+            return await _follow(watcher, turn, renderer, ask)
         finally:
             canceller.cancel()
     finally:
@@ -64,8 +77,19 @@ async def run_prompt(
         await watcher.close()
 
 
-async def _follow(watcher: Watcher, turn: ChatTurn, renderer: Renderer) -> bool:
+async def _follow(watcher: Watcher, turn: ChatTurn, renderer: Renderer, ask: Ask | None) -> bool:
     renderer.waiting("")
+    asking: dict[str, asyncio.Task[None]] = {}
+    try:
+        return await _shown(watcher, turn, renderer, ask, asking)
+    finally:
+        for task in asking.values():
+            task.cancel()
+
+
+async def _shown(
+    watcher: Watcher, turn: ChatTurn, renderer: Renderer, ask: Ask | None, asking: dict[str, asyncio.Task[None]]
+) -> bool:
     was_lost = False
     async for name, payload in watcher.events():
         if name == "connection":
@@ -79,10 +103,22 @@ async def _follow(watcher: Watcher, turn: ChatTurn, renderer: Renderer) -> bool:
             if now.id == turn.id and now.status_reason is not None:
                 renderer.waiting(now.status_reason)
         elif name in EVENT_TYPES and payload["turnId"] == turn.id:
+            if name == "inquiryAnswered" and (task := asking.pop(payload["answer"]["inquiryId"], None)) is not None:
+                task.cancel()  # answered, here or elsewhere
+            if name == "inquiryAsked" and ask is not None:
+                inquiry = Inquiry.model_validate(payload["inquiry"])
+                asking[inquiry.id] = asyncio.create_task(_answer(watcher, ask, inquiry), name="asking")
+                continue
             renderer.show(name, payload)
             if name == "workOrderComplete":
                 return bool(payload["success"])
     raise AssertionError("the events of a watcher do not end")
+
+
+async def _answer(watcher: Watcher, ask: Ask, inquiry: Inquiry) -> None:
+    with suppress(EOFError, GadgetError):  # nobody is here, or somebody else was quicker
+        answer = await ask(inquiry)
+        await watcher.call("answerInquiry", AnswerInquiry(inquiry_id=inquiry.id, **dict(answer)))
 
 
 async def _cancel_when(
@@ -101,17 +137,28 @@ async def _session(api: ApiClient, options: PromptOptions) -> ChatSession:
     drone = await _drone_id(api, options.drone) if options.drone is not None else None
     if options.session is not None:
         session = ChatSession.model_validate(await api.get(f"/sessions/{options.session}"))
-        if drone is not None and session.drone != drone:
-            session = ChatSession.model_validate(await api.patch(f"/sessions/{session.id}", {"drone": drone}))
-        return session
+        return await _changed(api, session, drone, options.level)
     project = await _project_id(api, options.project)
     if options.go_on:
         async for item in api.items("/sessions", project=project):
-            return ChatSession.model_validate(item)
+            return await _changed(api, ChatSession.model_validate(item), drone, options.level)
     provider, model = await _model(api, options.model)
     name = " ".join(options.text.split())[:60]
     new = {"name": name, "project": project, "provider": provider, "selectedModel": model, "drone": drone}
+    if options.level is not None:
+        new["level"] = options.level
     return ChatSession.model_validate(await api.post("/sessions", new))
+
+
+async def _changed(api: ApiClient, session: ChatSession, drone: str | None, level: str | None) -> ChatSession:
+    changes = {}
+    if drone is not None and session.drone != drone:
+        changes["drone"] = drone
+    if level is not None and session.level != level:
+        changes["level"] = level
+    if not changes:
+        return session
+    return ChatSession.model_validate(await api.patch(f"/sessions/{session.id}", changes))
 
 
 async def _project_id(api: ApiClient, slug: str | None) -> str:

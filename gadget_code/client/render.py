@@ -70,19 +70,41 @@ class Terminal:
                 detail = f"{seconds:.1f}s"
                 if payload["isError"]:
                     # Of a failed command the last line is its exit status; of another tool there is one line alone.
-                    detail += " " + (_clean(payload["response"]).strip().splitlines() or [""])[-1][:200]
+                    detail += " " + (clean(payload["response"]).strip().splitlines() or [""])[-1][:200]
                 self._line(f"  {mark} ", style, detail)
                 self._spin("thinking")
             case "step":
                 self._end_text()
             case "steered":
-                self._line("» ", "bold", _clean(payload["content"]))
+                self._line("» ", "bold", clean(payload["content"]))
             case "notice":
                 style = {"warning": "yellow", "error": "red"}.get(payload["level"], "dim")
-                self._line("· ", style, _clean(payload["message"]))
+                self._line("· ", style, clean(payload["message"]))
                 self._spin("working")
+            case "inquiryAsked":
+                inquiry = payload["inquiry"]
+                self._line("? ", "bold yellow", clean(inquiry["title"]))
+                if inquiry["detail"]:
+                    self._line("", "", clean(inquiry["detail"]))
+                self._line("", "", f"Answer with: gadget-code inquiry answer {inquiry['_id']} CHOICE")
+                self._spin("waiting for an answer")
+            case "inquiryAnswered":
+                answer = payload["answer"]["answer"]
+                said = " ".join(clean(word) for word in (answer["choice"], answer["text"]) if word)
+                self._line("  ↳ ", "bold", f"{said} ({payload['answer']['status']})")
+            case "compacted":
+                self._line("· ", "dim", f"context: {payload['tokensBefore']:,} → {payload['tokensAfter']:,} tokens")
             case "workOrderComplete":
                 self._summary(payload)
+
+    def pause(self) -> None:
+        """Somebody types on this terminal now."""
+        self._stop_spinner()
+        self._end_text()
+
+    @property
+    def console(self) -> Console:
+        return self._console
 
     def waiting(self, reason: str) -> None:
         if reason == self._waiting_for:
@@ -102,7 +124,7 @@ class Terminal:
         if self._open_text != kind:
             self._end_text()
             self._open_text = kind
-        self._console.print(Text(_clean(content), style="dim italic" if kind == "thinking" else ""), end="")
+        self._console.print(Text(clean(content), style="dim italic" if kind == "thinking" else ""), end="")
 
     def _end_text(self) -> None:
         if self._open_text is not None:
@@ -125,13 +147,13 @@ class Terminal:
             Text.assemble((payload["status"], style), (f" in {stats.duration_label}: {tools}, {tokens}{cost}", "dim"))
         )
         if (error := payload.get("error")) is not None:
-            self._console.print(Text(_clean(ErrorInfo.model_validate(error).message), style="red"))
+            self._console.print(Text(clean(ErrorInfo.model_validate(error).message), style="red"))
         self._console.print(Text(f"session {payload['chatSessionId']}: go on with --continue", style="dim"))
 
     def _spin(self, what: str) -> None:
         if self._console.is_terminal:
             self._stop_spinner()
-            self._status = self._console.status(Text(f"{_clean(what)} …", style="dim"))
+            self._status = self._console.status(Text(f"{clean(what)} …", style="dim"))
             self._status.start()
 
     def _stop_spinner(self) -> None:
@@ -140,7 +162,7 @@ class Terminal:
             self._status = None
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """Without control characters: what a model says must not steer the terminal."""
     return _CONTROL.sub("�", text.replace("\r\n", "\n"))
 
@@ -148,5 +170,5 @@ def _clean(text: str) -> str:
 def _brief(params: dict[str, Any]) -> str:
     """A tool's parameters on one line."""
     text = ", ".join(f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in params.items())
-    text = _clean(text)
+    text = clean(text)
     return text if len(text) <= _MAX_PARAMS else text[: _MAX_PARAMS - 1] + "…"

@@ -8,6 +8,7 @@ from typing import Any
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.ids import new_id
 from gadget_code.client.api import ApiClient
+from gadget_code.client.render import clean
 
 
 async def project_add(api: ApiClient, arguments: argparse.Namespace) -> None:
@@ -82,8 +83,33 @@ async def turn_continue(api: ApiClient, arguments: argparse.Namespace) -> None:
     _say(arguments, {}, "It goes on as soon as a drone takes it.")
 
 
+async def turn_diff(api: ApiClient, arguments: argparse.Namespace) -> None:
+    _say_diff(arguments, await api.get(f"/turns/{arguments.which}/diff"))
+
+
+async def inquiry_list(api: ApiClient, arguments: argparse.Namespace) -> None:
+    inquiries = [inquiry async for inquiry in api.items("/inquiries", status="pending")]
+    lines = [f"{i['_id']}  {i['kind']}  {clean(i['title'])}" for i in inquiries]
+    _say(arguments, inquiries, "\n".join(lines) or "Nothing waits for an answer.")
+
+
+async def inquiry_show(api: ApiClient, arguments: argparse.Namespace) -> None:
+    inquiry = await api.get(f"/inquiries/{arguments.which}")
+    lines = [f"{inquiry['status']}: {clean(inquiry['title'])}", clean(inquiry["detail"])]
+    lines += [clean(verdict["because"]) for verdict in inquiry["verdicts"]]
+    lines += [f"  {choice['id']}  {clean(choice['label'])}" for choice in inquiry["choices"]]
+    _say(arguments, inquiry, "\n".join(line for line in lines if line))
+
+
+async def inquiry_answer(api: ApiClient, arguments: argparse.Namespace) -> None:
+    answer = {"choice": arguments.choice, "text": arguments.text}
+    inquiry = await api.post(f"/inquiries/{arguments.which}/answer", answer)
+    _say(arguments, inquiry, "Answered.")
+
+
 async def session_list(api: ApiClient, arguments: argparse.Namespace) -> None:
-    sessions = [session async for session in api.items("/sessions")]
+    archived = "true" if arguments.archived else None
+    sessions = [session async for session in api.items("/sessions", archived=archived)]
     lines = [f"{s['_id']}  {s['createdAt'][:16]}  {s['name']}" for s in sessions]
     _say(arguments, sessions, "\n".join(lines) or "There is none yet.")
 
@@ -91,6 +117,62 @@ async def session_list(api: ApiClient, arguments: argparse.Namespace) -> None:
 async def session_remove(api: ApiClient, arguments: argparse.Namespace) -> None:
     await api.delete(f"/sessions/{arguments.which}")
     _say(arguments, {}, "Removed, with all its turns.")
+
+
+async def session_rename(api: ApiClient, arguments: argparse.Namespace) -> None:
+    session = await api.patch(f"/sessions/{arguments.which}", {"name": arguments.name})
+    _say(arguments, session, f"It is called {session['name']} now.")
+
+
+async def session_archive(api: ApiClient, arguments: argparse.Namespace) -> None:
+    session = await api.patch(f"/sessions/{arguments.which}", {"archived": True})
+    _say(arguments, session, "Put away; `session list --archived` shows it.")
+
+
+async def session_level(api: ApiClient, arguments: argparse.Namespace) -> None:
+    session = await api.patch(f"/sessions/{arguments.which}", {"level": arguments.level})
+    _say(arguments, session, f"The level is {session['level']} now, for a turn that runs too.")
+
+
+async def session_fork(api: ApiClient, arguments: argparse.Namespace) -> None:
+    session = await api.post(f"/sessions/{arguments.which}/fork", {"turn": arguments.turn})
+    _say(arguments, session, f"{session['_id']}  {session['name']}")
+
+
+async def session_search(api: ApiClient, arguments: argparse.Namespace) -> None:
+    found = await api.get("/sessions/search", q=arguments.text)
+    lines = [f"{hit['session']}  {hit['turn'] or '':24}  {clean(hit['snippet'])}" for hit in found["items"]]
+    _say(arguments, found["items"], "\n".join(lines) or "Nothing was found.")
+
+
+async def session_export(api: ApiClient, arguments: argparse.Namespace) -> None:
+    wanted = "json" if arguments.json else "markdown"
+    async for piece in api.stream(f"/sessions/{arguments.which}/export", format=wanted):
+        sys.stdout.write(piece)
+
+
+async def session_diff(api: ApiClient, arguments: argparse.Namespace) -> None:
+    _say_diff(arguments, await api.get(f"/sessions/{arguments.which}/diff"))
+
+
+async def session_revert(api: ApiClient, arguments: argparse.Namespace) -> None:
+    turn = arguments.turn
+    if turn is None:
+        newest = await api.get(f"/sessions/{arguments.which}/turns", limit=1)
+        if not newest["items"]:
+            raise GadgetError(ErrorCode.NOT_FOUND, "This session has no turn yet.")
+        turn = newest["items"][0]["_id"]
+    wanted = {"turn": turn, "scope": arguments.scope, "preview": arguments.preview}
+    done = await api.post(f"/sessions/{arguments.which}/revert", wanted)
+    lines = [f"{change['status']}  {clean(change['path'])}" for change in done["files"]]
+    verb = "Would take" if arguments.preview else "Took"
+    lines.append(f"{verb} back {len(done['turns'])} turns and {done['fileCount']} files.")
+    _say(arguments, done, "\n".join(lines))
+
+
+async def session_redo(api: ApiClient, arguments: argparse.Namespace) -> None:
+    session = await api.post(f"/sessions/{arguments.which}/redo", {})
+    _say(arguments, session, "Brought back.")
 
 
 async def drone_list(api: ApiClient, arguments: argparse.Namespace) -> None:
@@ -123,6 +205,11 @@ async def _the_one(api: ApiClient, path: str, key: str, wanted: str) -> dict[str
         many = "several have" if found else "none has"
         raise GadgetError(ErrorCode.NOT_FOUND, f"There is not one such: {many} the name {wanted}; try its id.")
     return found[0]
+
+
+def _say_diff(arguments: argparse.Namespace, diff: dict[str, Any]) -> None:
+    parts = [file["diff"] or f"{file['status']}  {file['path']}\n" for file in diff["files"]]
+    _say(arguments, diff, clean("".join(parts)).rstrip() or "Nothing changed.")
 
 
 def _say(arguments: argparse.Namespace, data: Any, text: str) -> None:

@@ -3,11 +3,12 @@
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from gadget_ai.client import ChatClient, Encoded
+from gadget_ai.client import ChatClient
 from gadget_api.history import TurnHistory
-from gadget_api.messages import Message
+from gadget_api.messages import Compaction, Message
 from gadget_api.work_order import WorkOrder
-from gadget_drone.agent.conversation import call_ids
+from gadget_drone.agent.conversation import Transcript, call_ids
+from gadget_drone.images import Images, images_of
 from gadget_drone.server import Server
 
 _MAX_SESSIONS = 4
@@ -16,42 +17,54 @@ _MAX_SESSIONS = 4
 
 @dataclass
 class _Known:
-    sdk: str
+    key: tuple[object, ...]
+    """What it was encoded for, and which version of the session's history it is."""
     last_turn: str | None = None
-    encoded: list[Encoded] = field(default_factory=list)
+    transcript: Transcript = field(default_factory=Transcript)
     used_call_ids: set[str] = field(default_factory=set)
 
 
+@dataclass(frozen=True)
+class History:
+    before: Transcript
+    """What came before the order's turn, as its model reads it."""
+    used_call_ids: set[str]
+    own: tuple[Message | Compaction, ...]
+    """The turn's own messages so far."""
+
+
 class Histories:
-    def __init__(self) -> None:
+    def __init__(self, images: Images) -> None:
+        self._images = images
         self._known: OrderedDict[str, _Known] = OrderedDict()
 
-    async def fetch(
-        self, server: Server, order: WorkOrder, client: ChatClient
-    ) -> tuple[list[Encoded], set[str], tuple[Message, ...]]:
-        """What came before the order's turn, encoded; the call ids in it; and the turn's own messages so far.
+    async def fetch(self, server: Server, order: WorkOrder, client: ChatClient) -> History:
+        """Asks the server only for the turns that are not known here yet. Raises GadgetError."""
+        session, provider = order.session, order.provider
+        key = (session.history_version, provider.sdk, provider.sees_images)
+        known = self._known.get(session.id)
+        if known is None or known.key != key:
+            known = _Known(key)
+        own: tuple[Message | Compaction, ...] = ()
 
-        Asks the server only for the turns that are not known here yet. Raises GadgetError.
-        """
-        session = order.session.id
-        known = self._known.get(session)
-        if known is None or known.sdk != order.provider.sdk:
-            known = _Known(order.provider.sdk)
-        own: tuple[Message, ...] = ()
-
-        def take(turns: tuple[TurnHistory, ...]) -> None:
+        async def take(turns: tuple[TurnHistory, ...]) -> None:
             nonlocal own
+            await self._images.fetch(images_of(entry for turn in turns for entry in turn.messages))
             for turn in turns:
                 if turn.turn_id == order.turn.id:
                     own = turn.messages
                     continue
-                known.encoded.extend(client.encode(message) for message in turn.messages)
+                for entry in turn.messages:
+                    if isinstance(entry, Compaction):
+                        known.transcript.compact(client, entry)
+                    else:
+                        known.transcript.add(client, entry)
                 known.used_call_ids |= call_ids(turn.messages)
                 known.last_turn = turn.turn_id
 
-        self._known.pop(session, None)  # half a page is not kept when the fetching fails
-        await server.history(session, after_turn=known.last_turn, on_page=take)
-        self._known[session] = known
+        self._known.pop(session.id, None)  # half a page is not kept when the fetching fails
+        await server.history(session.id, after_turn=known.last_turn, on_page=take)
+        self._known[session.id] = known
         while len(self._known) > _MAX_SESSIONS:
             self._known.popitem(last=False)
-        return known.encoded, set(known.used_call_ids), own
+        return History(known.transcript.copy(), set(known.used_call_ids), own)

@@ -1,140 +1,131 @@
 """The agentic workflow loop."""
 
 import asyncio
-import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
-from gadget_ai.client import ChatClient, ModelNotice, Restarted, TextDelta, ThinkingDelta
+from gadget_ai.client import ModelNotice, Restarted, TextDelta, ThinkingDelta
 from gadget_ai.collect import Answer, Live, answer
 from gadget_ai.errors import LLMError
-from gadget_api.events import BlobRef, Notice, Steered, Step, ToolCall, ToolStarted
-from gadget_api.messages import INTERRUPTED, ModelMessage, ToolCallRequest, ToolMessage, UserMessage
+from gadget_api.events import Notice, Steered, Step
+from gadget_api.messages import ModelMessage, UserMessage
 from gadget_api.turns import SteerOrigin
+from gadget_drone.agent.calls import Calls
 from gadget_drone.agent.control import Control
 from gadget_drone.agent.conversation import Conversation
+from gadget_drone.agent.limits import Limits
+from gadget_drone.agent.models import Models
 from gadget_drone.agent.partial import PartialAnswer
+from gadget_drone.agent.snapshots import Snapshots
+from gadget_drone.agent.window import Window
 from gadget_drone.stream import EventStream
-from gadget_drone.supervised import Supervisor
-from gadget_drone.tools.tool import SideEffect, ToolContext, ToolResult
 from gadget_drone.tools.toolbox import Toolbox
 
 
 @dataclass(frozen=True)
-class Site:
-    """Where the tools of a turn work."""
+class Loop:
+    """What a turn's loop goes round with."""
 
-    project_dir: Path
-    spool_dir: Path
-    keep_blob: Callable[[Path], BlobRef | None]
-    """Takes over the spool file of a large output, to be uploaded; None: there is no room for it."""
-    supervisor: Supervisor
+    conversation: Conversation
+    models: Models
+    tools: Toolbox
+    events: EventStream
+    control: Control
+    calls: Calls
+    limits: Limits
+    window: Window
+    snapshots: Snapshots
 
+    async def run(self, started_before: Collection[str] = ()) -> None:
+        """Model -> tool calls -> results -> model, with no limit on rounds, until an answer has no tool call.
 
-async def run_turn(
-    conversation: Conversation,
-    client: ChatClient,
-    model: str,
-    tools: Toolbox,
-    events: EventStream,
-    control: Control,
-    site: Site,
-    started_before: Collection[str] = (),
-) -> None:
-    """Model -> tool calls -> results -> model, with no limit on rounds, until an answer has no tool call.
+        The conversation ends with the prompt, or with whatever a turn that goes on had come to; `started_before` are
+        the tool calls in it that may have run. Raises LLMError, Stopping, StoppedByUser, OSError (the disk does not
+        take the journal).
+        """
+        while True:
+            await self.calls.run(started_before)
+            self._put_steers()
+            if self.conversation.is_answered:
+                return
+            self.control.check()
+            await self.events.room()
+            await self.limits.before_step()
+            said = await self._ask()
+            self._emit_step(said)
+            self.conversation.add(ModelMessage.of(said.message))
 
-    `conversation` ends with the prompt, or with whatever a turn that goes on had come to; `started_before` are the
-    tool calls in it that may have run. Raises LLMError, Stopping, OSError (the disk does not take the journal).
-    """
-    while True:
-        for call in conversation.open_calls:
-            control.check()
-            await events.room()
-            if call.call_id in started_before and tools.effect_of(call.name) is not SideEffect.READ_ONLY:
-                result, duration_ms = ToolResult(INTERRUPTED, is_error=True), 0
-            else:
-                result, duration_ms = await _run_tool(call, tools, events, site)
-            events.emit(
-                ToolCall,
-                call_id=call.call_id,
-                name=call.name,
-                params=call.params,
-                response=result.content,
-                is_error=result.is_error,
-                duration_ms=duration_ms,
-                blob=site.keep_blob(result.whole) if result.whole is not None else None,
-            )
-            conversation.add(ToolMessage(call_id=call.call_id, name=call.name, content=result.content))
-        for steer in control.take_steers():
-            if steer.origin is SteerOrigin.SERVICE and conversation.is_answered:
+    def _put_steers(self) -> None:
+        for steer in self.control.take_steers():
+            if steer.origin is SteerOrigin.SERVICE and self.conversation.is_answered:
                 continue  # it is about the work, and that is done
-            events.emit(Steered, steer_id=steer.steer_id, content=steer.content, origin=steer.origin)
-            conversation.add(UserMessage(content=steer.content))
-        if conversation.is_answered:
-            return
-        control.check()
-        await events.room()
-        partial = PartialAnswer()
-        try:
-            said = await _ask(client, conversation, tools, events, partial)
-        except (LLMError, asyncio.CancelledError) as exc:
-            # A cancel that is not the user's ends no turn: who goes on with it asks again.
-            ends_turn = control.is_cancelled or isinstance(exc, LLMError)
-            if ends_turn and (cut := partial.answer) is not None:
-                with suppress(OSError):  # a full disk does not make another end of this one
-                    _emit_step(events, conversation, model, cut)
-            raise
-        _emit_step(events, conversation, model, said)
-        conversation.add(ModelMessage.of(said.message))
+            self.events.emit(Steered, steer_id=steer.steer_id, content=steer.content, origin=steer.origin)
+            self.conversation.add(UserMessage(content=steer.content))
 
+    async def _ask(self) -> Answer:
+        """One answer, from whichever model gives one."""
+        self.snapshots.take()
+        await self.window.fit(self.conversation, self.models, self.events)
+        while True:
+            partial = PartialAnswer()
+            try:
+                said = await self._call(partial)
+            except (LLMError, asyncio.CancelledError) as exc:
+                if isinstance(exc, LLMError) and await self._mended(exc):
+                    continue
+                # A cancel that is not the user's ends no turn: who goes on with it asks again.
+                ends_turn = self.control.is_cancelled or isinstance(exc, LLMError)
+                if ends_turn and (cut := partial.answer) is not None:
+                    with suppress(OSError):  # a full disk does not make another end of this one
+                        self._emit_step(cut)
+                raise
+            self.window.learn(said.usage)
+            return said
 
-def _emit_step(events: EventStream, conversation: Conversation, model: str, said: Answer) -> None:
-    events.emit(
-        Step,
-        index=conversation.step_count + 1,
-        message=said.message,
-        usage=said.usage,
-        finish_reason=said.finish_reason,
-        model=model,
-    )
+    async def _mended(self, error: LLMError) -> bool:
+        """Whether asking again may help: of another model, or with less."""
+        if await self.window.overflowed(error, self.conversation, self.models, self.events):
+            return True
+        if not await self.models.next(error, self.events):
+            return False
+        self.conversation.speak_to(self.models.client)
+        await self.window.fit(self.conversation, self.models, self.events)
+        return True
 
+    async def _call(self, partial: PartialAnswer) -> Answer:
+        """One model call, its thinking and text streamed as they come."""
+        events = self.events
 
-async def _ask(
-    client: ChatClient, conversation: Conversation, tools: Toolbox, events: EventStream, partial: PartialAnswer
-) -> Answer:
-    """One model call, its thinking and text streamed as they come."""
+        def show(live: Live) -> None:
+            partial.take(live)
+            match live:
+                case TextDelta(content):
+                    events.delta("response", content)
+                case ThinkingDelta(content):
+                    events.delta("thinking", content)
+                case ModelNotice(code, message):
+                    events.emit(Notice, level="warning", code=code, message=message)
+                case Restarted(error, attempt, delay_s):
+                    message = f"{error.message} Trying again in {delay_s:.0f} s (attempt {attempt})."
+                    events.emit(Notice, level="warning", code="retrying", message=message)
 
-    def show(live: Live) -> None:
-        partial.take(live)
-        match live:
-            case TextDelta(content):
-                events.delta("response", content)
-            case ThinkingDelta(content):
-                events.delta("thinking", content)
-            case ModelNotice(code, message):
-                events.emit(Notice, level="warning", code=code, message=message)
-            case Restarted(error, attempt, delay_s):
-                message = f"{error.message} Trying again in {delay_s:.0f} s (attempt {attempt})."
-                events.emit(Notice, level="warning", code="retrying", message=message)
+        return await answer(
+            self.models.client,
+            self.conversation.encoded,
+            self.tools.specs,
+            on_live=show,
+            used_call_ids=self.conversation.used_call_ids,
+        )
 
-    return await answer(
-        client, conversation.encoded, tools.specs, on_live=show, used_call_ids=conversation.used_call_ids
-    )
-
-
-async def _run_tool(call: ToolCallRequest, tools: Toolbox, events: EventStream, site: Site) -> tuple[ToolResult, int]:
-    """The call's result and its milliseconds. The journal says that it starts before it does."""
-    events.emit(ToolStarted, call_id=call.call_id, name=call.name, params=call.params)
-    if tools.effect_of(call.name) is not SideEffect.READ_ONLY:
-        await events.synced()
-    context = ToolContext(
-        project_dir=site.project_dir,
-        output=lambda text: events.delta("toolOutput", text, callId=call.call_id),
-        spool_dir=site.spool_dir,
-        supervisor=site.supervisor,
-    )
-    begun = time.monotonic()
-    result = await tools.run(call, context)
-    return result, int((time.monotonic() - begun) * 1000)
+    def _emit_step(self, said: Answer) -> None:
+        provider = self.models.provider
+        self.events.emit(
+            Step,
+            index=self.conversation.step_count + 1,
+            message=said.message,
+            usage=said.usage,
+            cost=provider.price.cost_usd(said.usage) if provider.price is not None else None,
+            finish_reason=said.finish_reason,
+            model=provider.model_id,
+        )

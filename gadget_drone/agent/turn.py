@@ -9,26 +9,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from gadget_ai.client import ChatClient, Encoded
+from gadget_ai.client import ChatClient
 from gadget_ai.connect import connect
 from gadget_api.errors import ErrorCode, ErrorInfo, GadgetError, Unavailable
 from gadget_api.events import BlobRef, Notice, WorkOrderComplete
-from gadget_api.messages import Message
 from gadget_api.model import utc_now
-from gadget_api.sessions import SessionMode
 from gadget_api.turns import ChatTurnStatus
 from gadget_api.work_order import WorkOrder
 from gadget_drone import git
 from gadget_drone.agent.control import Control, Stopping
 from gadget_drone.agent.conversation import Conversation, call_ids
 from gadget_drone.agent.history import Histories
-from gadget_drone.agent.loop import Site, run_turn
 from gadget_drone.agent.resumption import Resumption
-from gadget_drone.agent.system_prompt import system_prompt
 from gadget_drone.server import Server
 from gadget_drone.stream import EventStream
 from gadget_drone.supervised import Supervisor
-from gadget_drone.tools.toolbox import Toolbox
 from gadget_drone.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -50,7 +45,14 @@ class TurnPlan:
     resumption: Resumption | None
     """None for a turn that begins."""
     keep_blob: Callable[[Path], BlobRef | None]
+    images: Images
     supervisor: Supervisor
+    sandbox: Sandbox
+    state: SessionState
+    third_party: Sequence[Tool]
+    """Tools that other packages bring."""
+    checkpoints: Callable[[OrderProject, Path], Checkpoints | None]
+    """The project's; None where none are kept."""
     on_cloned: Callable[[], None]
 
 
@@ -78,6 +80,8 @@ async def work(plan: TurnPlan, server: Server, histories: Histories, events: Eve
         error = GadgetError(ErrorCode.WORKSPACE_DAMAGED, _disk_message(exc))
         log.exception("turn %s ends", plan.order.turn.id)
         _complete(plan, events, ChatTurnStatus.ERROR, error.message, error.info)
+    except StoppedByUser as exc:
+        _complete(plan, events, ChatTurnStatus.CANCELLED, str(exc))
     except Stopping:
         if not control.is_cancelled:
             return False
@@ -100,24 +104,37 @@ async def _run(
     control: Control,
 ) -> None:
     order = plan.order
-    client = connect(order.provider)
+    models = Models(order, partial(connect, load_image=plan.images.load))
+    snapshots = Snapshots(plan.checkpoints(order.project, project_dir), order, events)
+    title: Title | None = None
     try:
-        history, used_call_ids, own = await _history(histories, server, order, client, events)
-        tools = Toolbox.read_only() if order.session.mode is SessionMode.PLAN else Toolbox.standard()
-        conversation = Conversation(client, system_prompt(order, project_dir), history, used_call_ids | call_ids(own))
-        conversation.add(*own)
-        site = Site(project_dir, plan.spool_dir, plan.keep_blob, plan.supervisor)
+        history = await _history(histories, server, order, models.client, events)
+        await plan.images.fetch(order.images)
+        workshop = await Workshop.open(plan, project_dir, events, control, models, snapshots)
+        conversation = Conversation(models.client, workshop.system, history.before, history.used_call_ids)
+        conversation.add(*history.own)
+        conversation.used_call_ids |= call_ids(history.own)
+        if is_command(order.prompt):
+            return await workshop.window.command(order.prompt, conversation, models, events)
+        if order.session.wants_title:
+            title = Title(order.prompt, models, events)
         started = plan.resumption.started_before if plan.resumption is not None else frozenset()
         if started is None:
             started = frozenset(call.call_id for call in conversation.open_calls)
-        await run_turn(conversation, client, order.provider.model_id, tools, events, control, site, started)
+        await workshop.loop(conversation).run(started)
+        await snapshots.taken()
+        if title is not None:
+            await title.finish()
     finally:
-        await client.close()
+        if title is not None:
+            await title.close()
+        await snapshots.close()
+        await models.close()
 
 
 async def _history(
     histories: Histories, server: Server, order: WorkOrder, client: ChatClient, events: EventStream
-) -> tuple[list[Encoded], set[str], tuple[Message, ...]]:
+) -> History:
     """As `Histories.fetch`, patient with a server that is away for a while."""
     begun = time.monotonic()
     delay_s = 0.5

@@ -1,4 +1,5 @@
-"""Large tool outputs on their way to the server: files in `.gadget/blobs/`, deleted when they are stored there.
+"""Large tool outputs and images on their way to the server: files in `.gadget/blobs/`, deleted when they are stored
+there.
 
 The folder is the queue: what a crash or a lost connection left is uploaded by whoever comes next. What waits in it is
 bounded: past that an output is kept as its head and tail alone, in the event.
@@ -6,6 +7,7 @@ bounded: past that an output is kept as its head and tail alone, in the event.
 
 import asyncio
 import logging
+import os
 from pathlib import Path
 
 from gadget_api.errors import ErrorCode, GadgetError
@@ -18,11 +20,12 @@ log = logging.getLogger(__name__)
 MAX_WAITING_BYTES = 1024**3
 _RETRY_S = 5.0
 _SUFFIX = ".blob"
+_IMAGE = ".image"
 _UNWANTED = frozenset({ErrorCode.NOT_FOUND, ErrorCode.TOO_LARGE, ErrorCode.INVALID_REQUEST})
 """The server will never take it; after any other answer it is tried again."""
 
 
-class BlobUploads:
+class Uploads:
     def __init__(self, folder: Path, server: Server, *, max_waiting_bytes: int = MAX_WAITING_BYTES) -> None:
         self._max_waiting_bytes = max_waiting_bytes
         self._folder = folder
@@ -42,6 +45,14 @@ class BlobUploads:
         self._wake.set()
         return BlobRef(blob_id=blob, size_bytes=size_bytes)
 
+    def keep_image(self, image: str, cached: Path) -> bool:
+        """Takes an image on, which stays where it is; False when too much waits already. Raises OSError."""
+        if sum(path.stat().st_size for path in self._waiting()) > self._max_waiting_bytes:
+            return False
+        os.link(cached, self._folder / f"{image}{cached.suffix}{_IMAGE}")
+        self._wake.set()
+        return True
+
     def remove_leftovers(self) -> None:
         """Deletes spool files that no event names: their tool was cut off by a crash."""
         waiting = self._waiting()
@@ -58,15 +69,14 @@ class BlobUploads:
         while True:
             self._wake.clear()
             for path in self._waiting():
-                turn, blob, _ = path.name.split(".")
                 try:
-                    await self._server.put_blob(turn, blob, path)
+                    await self._upload(path)
                 except GadgetError as exc:
                     if exc.code not in _UNWANTED:
                         log.info("an output waits to be uploaded: %s", exc.message)
                         self._retry_later()
                         break
-                    log.warning("an output of turn %s is not wanted by the server: %s", turn, exc.message)
+                    log.warning("the output %s is not wanted by the server: %s", path.name, exc.message)
                 except OSError as exc:
                     log.warning("the output %s cannot be read: %s", path.name, exc.strerror)
                     self._retry_later()
@@ -74,8 +84,16 @@ class BlobUploads:
                 path.unlink(missing_ok=True)
             await self._wake.wait()
 
+    async def _upload(self, path: Path) -> None:
+        first, second, _ = path.name.split(".")
+        if path.suffix == _IMAGE:
+            await self._server.put_image(first, f"image/{second}", await asyncio.to_thread(path.read_bytes))
+        else:
+            await self._server.put_blob(first, second, path)
+
     def _waiting(self) -> list[Path]:
-        return sorted(path for path in self._folder.glob(f"*.*{_SUFFIX}") if path.name.count(".") == 2)
+        both = (path for path in self._folder.iterdir() if path.suffix in (_SUFFIX, _IMAGE))
+        return sorted(path for path in both if path.name.count(".") == 2)
 
     def _retry_later(self) -> None:
         asyncio.get_running_loop().call_later(_RETRY_S, self._wake.set)

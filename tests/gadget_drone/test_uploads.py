@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gadget_drone.blobs import BlobUploads
+from gadget_drone.uploads import Uploads
 from gadget_drone.server import Server
 
 
@@ -22,7 +22,7 @@ def spooled(folder: Path, size: int) -> Path:
 
 async def test_what_waits_is_bounded_and_the_rest_is_not_kept(folder: Path) -> None:
     server = Server("http://127.0.0.1:9")
-    blobs = BlobUploads(folder, server, max_waiting_bytes=100)
+    blobs = Uploads(folder, server, max_waiting_bytes=100)
     first = blobs.keep("turn", spooled(folder, 60))
     assert first is not None
     assert first.size_bytes == 60
@@ -34,7 +34,7 @@ async def test_what_waits_is_bounded_and_the_rest_is_not_kept(folder: Path) -> N
 
 async def test_a_spool_that_no_event_names_is_deleted_at_the_start(folder: Path) -> None:
     server = Server("http://127.0.0.1:9")
-    blobs = BlobUploads(folder, server)
+    blobs = Uploads(folder, server)
     kept = blobs.keep("turn", spooled(folder, 5))
     assert kept is not None
     spooled(folder, 7)

@@ -1,0 +1,88 @@
+"""What a turn asks, answered on the terminal that shows it."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+
+from rich.console import Console
+from rich.text import Text
+
+from gadget_api.inquiries import Answer, Inquiry
+from gadget_code.client.render import Terminal, clean
+
+_MAX_LINE_BYTES = 64 * 1024
+
+
+class Asking:
+    """Reads answers from standard input, a line at a time, without a thread that nobody could stop."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    async def ask(self, inquiry: Inquiry) -> Answer:
+        """Asks until there is an answer that fits. Raises EOFError when nobody is there to answer."""
+        self._show(inquiry)
+        while True:
+            self._console.print(Text("> ", style="bold"), end="")
+            answer = _understood(inquiry, await _line())
+            problem = inquiry.check(answer)
+            if problem is None:
+                return answer
+            self._console.print(Text(problem, style="yellow"))
+
+    def _show(self, inquiry: Inquiry) -> None:
+        self._console.print(Text.assemble(("? ", "bold yellow"), (clean(inquiry.title), "bold")))
+        if inquiry.detail:
+            self._console.print(Text(clean(inquiry.detail)))
+        for verdict in inquiry.verdicts:
+            self._console.print(Text(clean(verdict.because), style="dim"))
+        for number, choice in enumerate(inquiry.choices, 1):
+            default = "  (if nobody answers)" if choice.id == inquiry.default.choice else ""
+            self._console.print(Text(f"  {number}  {clean(choice.label)}{default}"))
+        if inquiry.takes_text:
+            self._console.print(Text("A number, or your answer in words.", style="dim"))
+
+
+def _understood(inquiry: Inquiry, line: str) -> Answer:
+    """A number is a choice, and so is its name; `3 because ...` is a choice with words to it."""
+    first, _, rest = line.strip().partition(" ")
+    by_number = {str(number): choice.id for number, choice in enumerate(inquiry.choices, 1)}
+    known = {**{choice.id: choice.id for choice in inquiry.choices}, **by_number}
+    if first in known and (inquiry.takes_text or not rest):
+        return Answer(choice=known[first], text=rest.strip() or None)
+    return Answer(text=line.strip() or None)
+
+
+async def _line() -> str:
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[str] = loop.create_future()
+    pieces: list[bytes] = []
+
+    def read() -> None:
+        piece = os.read(sys.stdin.fileno(), 4096)
+        pieces.append(piece)
+        if not done.done() and (not piece or b"\n" in piece or sum(map(len, pieces)) > _MAX_LINE_BYTES):
+            if not piece and len(pieces) == 1:
+                done.set_exception(EOFError())
+            else:
+                done.set_result(b"".join(pieces).decode(errors="replace"))
+
+    loop.add_reader(sys.stdin.fileno(), read)
+    try:
+        return await done
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+
+
+def asking_for(terminal: Terminal, *, is_json: bool) -> Callable[[Inquiry], Awaitable[Answer]] | None:
+    """Asks where a person is at the terminal; None where not."""
+    if is_json or not (sys.stdin.isatty() and terminal.console.is_terminal):
+        return None
+    asking = Asking(terminal.console)
+
+    async def ask(inquiry: Inquiry) -> Answer:
+        terminal.pause()
+        return await asking.ask(inquiry)
+
+    return ask

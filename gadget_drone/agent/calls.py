@@ -1,0 +1,121 @@
+"""Running the tool calls of an answer: permission, then the tool, then its result. Calls that only read run side by
+side; the others one after the other, in the model's order."""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gadget_api.events import BlobRef, ToolCall, ToolStarted
+from gadget_api.images import ImageRef
+from gadget_api.messages import INTERRUPTED, ToolCallRequest, ToolMessage
+from gadget_drone.agent.control import Control
+from gadget_drone.agent.conversation import Conversation
+from gadget_drone.agent.limits import Limits
+from gadget_drone.agent.permission import Permission
+from gadget_drone.agent.snapshots import Snapshots
+from gadget_drone.stream import EventStream
+from gadget_drone.tools.tool import Image, SideEffect, ToolContext, ToolResult
+from gadget_drone.tools.toolbox import Toolbox
+
+_AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Takes over what is too large for an event, to be uploaded."""
+
+    blob: Callable[[Path], BlobRef | None]
+    """The spool file of a large output; None: there is no room for it."""
+    image: Callable[[Image], ImageRef | None]
+
+
+@dataclass(frozen=True)
+class Calls:
+    conversation: Conversation
+    tools: Toolbox
+    events: EventStream
+    control: Control
+    permission: Permission
+    limits: Limits
+    snapshots: Snapshots
+    context: Callable[[ToolCallRequest], ToolContext]
+    after: Callable[[ToolCallRequest, ToolResult], ToolResult]
+    """What else the model is told with a result."""
+    keep: Keep
+
+    async def run(self, started_before: Collection[str]) -> None:
+        """Answers every open call of the conversation; those in `started_before` may have run already.
+
+        Raises Stopping, StoppedByUser, OSError.
+        """
+        for batch in self._batches(self.conversation.open_calls):
+            self.control.check()
+            await self.events.room()
+            admitted = []
+            for call in batch:
+                if call.call_id in started_before and not self._reads(call):
+                    self._finish(call, ToolResult(INTERRUPTED, is_error=True), 0)
+                    continue
+                await self.limits.before_call(call)
+                refused = await self.permission.refusal(call, self.context(call))
+                if refused is not None:
+                    self._finish(call, refused, 0, denied=True)
+                else:
+                    admitted.append(call)
+            if len(admitted) == 1:
+                await self._run(admitted[0])
+            elif admitted:
+                await _together([self._run(call) for call in admitted])
+
+    def _batches(self, calls: Sequence[ToolCallRequest]) -> Iterator[list[ToolCallRequest]]:
+        batch: list[ToolCallRequest] = []
+        for call in calls:
+            if batch and (len(batch) == _AT_ONCE or not all(map(self.tools.parallel, (batch[-1], call)))):
+                yield batch
+                batch = []
+            batch.append(call)
+        if batch:
+            yield batch
+
+    def _reads(self, call: ToolCallRequest) -> bool:
+        return self.tools.effect_of(call.name) is SideEffect.READ_ONLY
+
+    async def _run(self, call: ToolCallRequest) -> None:
+        """The journal says that the call starts before it does."""
+        reads = self._reads(call)
+        if not reads:
+            await self.snapshots.taken()
+        self.events.emit(ToolStarted, call_id=call.call_id, name=call.name, params=call.params)
+        if not reads:
+            await self.events.synced()
+        begun = time.monotonic()
+        result = await self.tools.run(call, self.context(call))
+        self._finish(call, self.after(call, result), int((time.monotonic() - begun) * 1000))
+
+    def _finish(self, call: ToolCallRequest, result: ToolResult, duration_ms: int, *, denied: bool = False) -> None:
+        images = tuple(ref for image in result.images if (ref := self.keep.image(image)) is not None)
+        self.events.emit(
+            ToolCall,
+            call_id=call.call_id,
+            name=call.name,
+            params=call.params,
+            response=result.content,
+            is_error=result.is_error,
+            duration_ms=duration_ms,
+            blob=self.keep.blob(result.whole) if result.whole is not None else None,
+            images=images,
+            denied=denied,
+        )
+        message = ToolMessage(call_id=call.call_id, name=call.name, content=result.content, images=images)
+        self.conversation.add(message)
+
+
+async def _together(runs: list) -> None:  # type: ignore[type-arg]
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for run in runs:
+                tasks.create_task(run)
+    except* OSError as group:
+        raise group.exceptions[0] from None

@@ -1,0 +1,60 @@
+"""When a turn pauses and asks whether it shall go on: a budget is used up, or the agent repeats itself."""
+
+import time
+from collections import deque
+
+import orjson
+
+from gadget_api.budgets import Spent
+from gadget_api.inquiries import InquiryKind
+from gadget_api.messages import ToolCallRequest
+from gadget_api.turns import TurnStats
+from gadget_api.work_order import WorkOrder
+from gadget_drone.agent.inquiries import Inquiries
+from gadget_drone.stream import EventStream
+
+_SAME = 3
+"""So many equal calls one after the other are a loop (opencode's `doom_loop` asks at three, too)."""
+
+
+class Limits:
+    def __init__(self, order: WorkOrder, events: EventStream, inquiries: Inquiries) -> None:
+        self._order = order
+        self._events = events
+        self._inquiries = inquiries
+        self._begun = time.monotonic()
+        self._grants = order.resume.grants if order.resume is not None else 0
+        self._last_calls: deque[bytes] = deque(maxlen=_SAME)
+        self._loops = 0
+
+    async def before_step(self) -> None:
+        """Raises StoppedByUser."""
+        spent = self._spent(self._events.stats)
+        while True:
+            if (what := self._order.turn_budget.used_up(spent, self._grants)) is not None:
+                title = f"This turn has used up its budget: {what}."
+            elif (
+                what := self._order.session_budget.used_up(self._order.session_spent.plus(spent), self._grants)
+            ) is not None:
+                title = f"The session has used up its budget: {what}."
+            else:
+                return
+            await self._inquiries.may_go_on(InquiryKind.BUDGET, f"budget {self._grants}", title)
+            self._grants += 1
+
+    async def before_call(self, call: ToolCallRequest) -> None:
+        """Raises StoppedByUser."""
+        self._last_calls.append(orjson.dumps([call.name, call.params], option=orjson.OPT_SORT_KEYS))
+        if len(self._last_calls) == _SAME and len(set(self._last_calls)) == 1:
+            title = f"The agent has made the same call of {call.name} {_SAME} times."
+            await self._inquiries.may_go_on(InquiryKind.LOOP, f"loop {call.call_id}", title)
+            self._last_calls.clear()
+
+    def _spent(self, stats: TurnStats) -> Spent:
+        worked_s = time.monotonic() - self._begun - self._inquiries.waited_s
+        return Spent(
+            steps=stats.step_count,
+            tokens=stats.input_tokens + stats.response_tokens,
+            usd=stats.cost or 0.0,
+            minutes=worked_s / 60,
+        )

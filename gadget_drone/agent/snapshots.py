@@ -1,0 +1,52 @@
+"""Checkpoints of a turn, off its critical path: taken while the model thinks, waited for before the next change."""
+
+import asyncio
+import logging
+
+from gadget_api.checkpoints import CheckpointId
+from gadget_api.errors import GadgetError
+from gadget_api.events import Checkpoint, Notice
+from gadget_api.work_order import WorkOrder
+from gadget_drone.checkpoints.checkpoints import Checkpoints
+from gadget_drone.stream import EventStream
+
+log = logging.getLogger(__name__)
+
+
+class Snapshots:
+    """`checkpoints` None keeps none: for a project whose directory is not one to be kept."""
+
+    def __init__(self, checkpoints: Checkpoints | None, order: WorkOrder, events: EventStream) -> None:
+        self._checkpoints = checkpoints
+        self._events = events
+        self._order = order
+        self._last: CheckpointId | None = order.resume.last_checkpoint if order.resume is not None else None
+        self._task: asyncio.Task[None] | None = None
+
+    def take(self) -> None:
+        """Begins one, unless one is on its way: whatever changed is in that, or in the next."""
+        if self._checkpoints is not None and self._task is None:
+            self._task = asyncio.create_task(self._take(self._checkpoints), name="checkpoint")
+
+    async def taken(self) -> None:
+        """Waits for the one that is on its way. Before anything is changed."""
+        if self._task is not None:
+            await asyncio.shield(self._task)
+            self._task = None
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _take(self, checkpoints: Checkpoints) -> None:
+        try:
+            taken = await checkpoints.take(f"turn {self._order.turn.id}", self._last)
+        except GadgetError as exc:
+            log.warning("no checkpoint: %s", exc.message)
+            self._events.emit(Notice, level="warning", code="noCheckpoint", message=exc.message)
+            self._checkpoints = None
+            return
+        if taken is not None:
+            self._last = taken.checkpoint_id
+            self._events.emit(Checkpoint, checkpoint=taken)

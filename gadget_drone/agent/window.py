@@ -1,0 +1,1 @@
+"""Keeping the conversation inside the model's context window: compaction, before it is too late."""

@@ -1,0 +1,41 @@
+"""What the user asks of a project's checkpoints while no turn runs: what changed, and to be taken back there."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from gadget_api import commands as c
+from gadget_api.errors import Conflict, ErrorCode
+from gadget_api.work_order import OrderProject
+from gadget_drone.checkpoints.checkpoints import Checkpoints
+from gadget_drone.workspace import Workspace
+
+
+class CheckpointRequests:
+    def __init__(self, workspace: Workspace, is_busy: Callable[[], bool]) -> None:
+        self._workspace = workspace
+        self._is_busy = is_busy
+        self._open: dict[Path, Checkpoints] = {}
+
+    def of(self, project: OrderProject, project_dir: Path) -> Checkpoints:
+        """The project's, made once."""
+        if project_dir not in self._open:
+            self._open[project_dir] = Checkpoints(self._workspace.checkpoints_dir / project.id, project_dir)
+        return self._open[project_dir]
+
+    async def read_diff(self, ask: c.ReadDiff) -> c.DiffRead:
+        checkpoints = await self._here(ask.project)
+        return c.DiffRead(diff=await checkpoints.diff(ask.since, ask.until))
+
+    async def restore(self, ask: c.RestoreFiles) -> c.FilesRestored:
+        checkpoints = await self._here(ask.project)
+        if self._is_busy() and not ask.preview:
+            raise Conflict(ErrorCode.WORKSPACE_BUSY, "A turn works in this workspace; cancel it, or wait for its end.")
+        files, count, before = await checkpoints.restore(ask.checkpoint, preview=ask.preview)
+        return c.FilesRestored(files=tuple(files), file_count=count, before=before)
+
+    async def _here(self, project: OrderProject) -> Checkpoints:
+        project_dir = await asyncio.to_thread(self._workspace.project_dir, project)
+        if not project_dir.is_dir():
+            raise Conflict(ErrorCode.CHECKPOINT_GONE, "This project is not in the drone's workspace any more.")
+        return self.of(project, project_dir)
