@@ -24,7 +24,7 @@ from gadget_drone.agent.conversation import Conversation, call_ids
 from gadget_drone.agent.history import Histories
 from gadget_drone.agent.loop import Site, run_turn
 from gadget_drone.agent.resumption import Resumption
-from gadget_drone.agent.system_prompt import system_prompt
+from gadget_drone.context.system_prompt import system_prompt
 from gadget_drone.server import Server
 from gadget_drone.stream import EventStream
 from gadget_drone.supervised import Supervisor
