@@ -8,7 +8,7 @@ A step is one message of the model and the results of its calls; nothing cuts th
 (`context.tokens`), and so is the limit. The log itself stays as it is: a plan ends in a mark that is appended to it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gadget_api.errors import ErrorCode, GadgetError
@@ -30,7 +30,7 @@ _HALF, _KEEP_SHARE, _SUMMARY_SHARE = 0.5, 0.35, 0.25
 """Of what is left of the limit beside the system prompt and the tools: what the last steps may have, up to where more
 is kept with them, and what the summary may have."""
 _MAX_SUMMARY_TOKENS = 8_000
-_MIN_SUMMARY_TOKENS = 200
+_MIN_SUMMARY_TOKENS = 100
 _LARGE_TOKENS = 1_000
 _WORTH_TOKENS = 50
 """A result that would be smaller by less than this is left alone."""
@@ -92,11 +92,18 @@ def plan(view: View, *, force: bool = False) -> Plan | None:
 
     Raises ContextTooLong when no plan would make it fit.
     """
-    if not force and view.tokens <= view.limit_tokens:
+    fits = view.tokens <= view.limit_tokens
+    if not view.messages or (fits and not force):
         return None
     if not force and (trim := _trim(view)) is not None:
         return trim
-    return _summarise(view, force=force)
+    try:
+        summarise = _summarise(view, whole_steps=fits)
+    except ContextTooLong:
+        if fits:
+            return None
+        raise
+    return summarise if fits or summarise is not None else _trim_anything(view)
 
 
 def _trim(view: View) -> Trim | None:
@@ -107,46 +114,52 @@ def _trim(view: View) -> Trim | None:
     return Trim(Compaction(trimmed=trimmed))
 
 
-def _summarise(view: View, *, force: bool) -> Plan | None:
-    if not view.messages:
-        return None
+def _summarise(view: View, *, whole_steps: bool) -> Summarise | None:
+    """None where so little comes before what has to stay that a summary would free nothing. `whole_steps`: it fits as
+    it is, so that the last steps stay in any case."""
     free = view.limit_tokens - view.fixed_tokens
     if free < 2 * _MIN_SUMMARY_TOKENS:
         raise ContextTooLong(
             f"The system prompt and the tools alone have about {view.fixed_tokens} tokens, and the model reads "
             f"{max(0, view.limit_tokens)}: choose a model with a larger context window, or set a larger one for it."
         )
-    start, trimmed, kept = _last_part(view, free, force=force)
-    room = min(_MAX_SUMMARY_TOKENS, int(free * _SUMMARY_SHARE), sum(view.sizes[:start]) // 2, free - kept)
-    if room >= _MIN_SUMMARY_TOKENS:
-        return Summarise(len(view.messages) - start, trimmed, tuple(view.messages[:start]), room)
-    if force:
-        return None
-    # There is too little before the last steps: only results can give way.
-    trimmed, freed = _give_way(view, range(len(view.messages)), view.tokens - view.fixed_tokens - int(_HALF * free))
-    if view.tokens - freed > view.limit_tokens:
-        raise _does_not_fit(view)
-    return Trim(Compaction(trimmed=trimmed))
+    wanted = min(_MAX_SUMMARY_TOKENS, max(_MIN_SUMMARY_TOKENS, int(free * _SUMMARY_SHARE)))
+    for start, trimmed, kept in _last_parts(view, free, whole_steps=whole_steps):
+        room = min(wanted, sum(view.sizes[:start]) * 3 // 4, free - kept)
+        if room >= _MIN_SUMMARY_TOKENS:
+            return Summarise(len(view.messages) - start, trimmed, tuple(view.messages[:start]), room)
+    return None
 
 
-def _last_part(view: View, free: int, *, force: bool) -> tuple[int, tuple[str, ...], int]:
-    """Where what is kept begins, which results in it have to give way all the same, and the tokens it then has."""
+def _last_parts(view: View, free: int, *, whole_steps: bool) -> Iterator[tuple[int, tuple[str, ...], int]]:
+    """What may be kept, the best first: where it begins, which results in it have to give way all the same, and the
+    tokens it then has."""
     starts = _starts(view)
-    if view.prompt_index is not None and not force:
+    if whole_steps:
+        yield starts[0], (), sum(view.sizes[starts[0] :])
+        return
+    if view.prompt_index is not None:
         starts = sorted({view.prompt_index, *starts})
     for start in starts:
         kept = sum(view.sizes[start:])
         if kept <= _HALF * free:
-            return (start, (), kept) if force else _extended(view, start, kept, int(_KEEP_SHARE * free))
+            yield _extended(view, start, kept, int(_KEEP_SHARE * free))
     for start in starts[-2:]:
         kept = sum(view.sizes[start:])
         trimmed: tuple[str, ...] = ()
         if kept > free - _MIN_SUMMARY_TOKENS:
             trimmed, freed = _give_way(view, range(start, len(view.messages)), kept - int(_HALF * free))
             kept -= freed
-        if kept <= free - _MIN_SUMMARY_TOKENS:
-            return start, trimmed, kept
-    raise _does_not_fit(view)
+        yield start, trimmed, kept
+
+
+def _trim_anything(view: View) -> Trim:
+    """The results of the last steps too: there is nothing else."""
+    free = view.limit_tokens - view.fixed_tokens
+    trimmed, freed = _give_way(view, range(len(view.messages)), sum(view.sizes) - int(_HALF * free))
+    if view.tokens - freed > view.limit_tokens:
+        raise _does_not_fit(view)
+    return Trim(Compaction(trimmed=trimmed))
 
 
 def _extended(view: View, start: int, kept: int, wanted: int) -> tuple[int, tuple[str, ...], int]:

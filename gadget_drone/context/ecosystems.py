@@ -95,16 +95,15 @@ def _python(files: ProjectFiles, found: Findings) -> None:
         found.commands.append(f"{run}mypy{'' if 'mypy' in tools else ' .'}")
     if "pyright" in tools or "pyright" in names or "pyrightconfig.json" in files.names:
         found.commands.append(f"{run}pyright")
-    if "tox.ini" in files.names or "tox" in tools:
+    if "tox" in tools:
         found.commands.append("tox")
-    if "noxfile.py" in files.names:
-        found.commands.append("nox")
     if "manage.py" in files.names and "django" in names:
         found.commands.append(f"{run}python manage.py test")
     found.of_dependencies(
         names,
         "django=Django flask=Flask fastapi=FastAPI starlette=Starlette aiohttp tornado=Tornado pydantic "
-        "sqlalchemy=SQLAlchemy celery=Celery numpy=NumPy pandas torch=PyTorch tensorflow=TensorFlow scikit-learn hypothesis=Hypothesis",
+        "sqlalchemy=SQLAlchemy celery=Celery numpy=NumPy pandas "
+        "torch=PyTorch tensorflow=TensorFlow scikit-learn hypothesis=Hypothesis",
     )
 
 
@@ -215,6 +214,10 @@ def _runners(files: ProjectFiles, found: Findings) -> None:
         found.commands += [f"just {name}" for name in _useful(_RECIPE.findall(files.text(justfile)))]
     if {"Taskfile.yml", "Taskfile.yaml"} & files.names:
         found.commands.append("task --list")
+    if "tox.ini" in files.names:
+        found.commands.append("tox")
+    if "noxfile.py" in files.names:
+        found.commands.append("nox")
     if ".pre-commit-config.yaml" in files.names:
         found.commands.append("pre-commit run --all-files")
     scripts = re.compile(r"(?:bin|scripts?)/([A-Za-z0-9][\w.-]{0,39})")

@@ -27,6 +27,8 @@ _ANSWERS = "## Questions to the user, and the answers"
 _SECTIONS = (_FIRST, _BETWEEN, _LAST, _FILES, _COMMANDS, _TODO, _ANSWERS)
 
 _FIRST_BYTES, _LAST_BYTES, _BETWEEN_CHARS = 4_000, 8_000, 300
+_WORTH_BYTES = 110
+"""Less is not worth cutting a text to."""
 _MAX_BETWEEN, _MAX_FILES, _MAX_COMMANDS, _MAX_TODO, _MAX_ANSWERS = 20, 100, 30, 50, 20
 
 _WRITING = frozenset({"write", "edit", "apply_patch"})
@@ -58,12 +60,14 @@ class Facts:
     """What the model said in the summary before."""
 
     def text(self, max_bytes: int) -> str:
-        """In at most `max_bytes`, without the notes: where it is too much, less of each, the newest kept longest."""
+        """In at most `max_bytes`, of which the header alone needs 130, without the notes. Where it is too much there is
+        less of each, the newest kept longest."""
         for share in (1.0, 0.5, 0.25, 0.1):
             text = self._text(share)
             if len(text.encode()) <= max_bytes:
                 return text
-        return clip(text, max_bytes) if max_bytes >= 200 else ""
+        room = max_bytes - len(HEADER) - 1
+        return f"{HEADER}\n{clip(text[len(HEADER) :], room)}" if room >= _WORTH_BYTES else HEADER
 
     def _text(self, share: float) -> str:
         def newest(lines: tuple[str, ...], most: int) -> list[str]:
