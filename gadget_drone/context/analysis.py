@@ -25,7 +25,7 @@ _MAX_COMMANDS, _MAX_ENTRIES, _MAX_NESTED = 16, 40, 8
 _MAX_SESSIONS = 16
 _PLAIN = re.compile(r"[\w.@+-]{1,60}/?", re.ASCII)
 _MANIFEST = re.compile(
-    r"[\w.@+-]{1,40}(/[\w.@+-]{1,40}){1,2}/"
+    r"[\w.@+-]{1,40}(/[\w.@+-]{1,40})?/"
     r"(package\.json|pyproject\.toml|Cargo\.toml|go\.mod|pom\.xml|build\.gradle(\.kts)?|composer\.json|Gemfile)",
     re.ASCII,
 )
@@ -65,7 +65,7 @@ def analyse(project_dir: Path, *, timeout_s: float = TIMEOUT_S) -> str:
     if not files.paths:
         return "It has no files yet."
     found = findings(files)
-    nested = [path for path in files.paths if _MANIFEST.fullmatch(path)]
+    nested = [path for path in files.shallow if _MANIFEST.fullmatch(path)]
     lines = [
         ("Size", _size(len(files.paths), files.is_complete)),
         ("Languages by files", languages(files.paths)),
@@ -73,8 +73,8 @@ def analyse(project_dir: Path, *, timeout_s: float = TIMEOUT_S) -> str:
         ("Package managers", ", ".join(dict.fromkeys(found.managers))),
         ("Commands it has", ", ".join(f"`{command}`" for command in _first(found.commands, _MAX_COMMANDS))),
         ("Parts of their own", _some(nested, _MAX_NESTED)),
-        ("CI", _some([path for path in files.paths if _CI.fullmatch(path)], 4)),
-        ("Containers", _some([path for path in files.paths if _CONTAINERS.fullmatch(path)], 4)),
+        ("CI", _some([path for path in files.shallow if _CI.fullmatch(path)], 4)),
+        ("Containers", _some([path for path in files.shallow if _CONTAINERS.fullmatch(path)], 4)),
         ("At its root", _some(_root(files.paths), _MAX_ENTRIES)),
     ]
     return _bounded([f"{name}: {said}" for name, said in lines if said])

@@ -69,7 +69,7 @@ def _node(files: ProjectFiles, found: Findings) -> None:
 def _python(files: ProjectFiles, found: Findings) -> None:
     project = _toml(files.text("pyproject.toml")) if "pyproject.toml" in files.names else {}
     tools = _table(project, "tool")
-    requirements = [path for path in files.paths if re.fullmatch(r"requirements[\w.-]*\.txt", path)]
+    requirements = [path for path in sorted(files.names) if re.fullmatch(r"requirements[\w.-]*\.txt", path)]
     locks = {"uv.lock": "uv", "poetry.lock": "poetry", "pdm.lock": "pdm", "Pipfile.lock": "pipenv"}
     manager = next((manager for lock, manager in locks.items() if lock in files.names), None)
     if project or requirements or "setup.py" in files.names or "setup.cfg" in files.names:
@@ -80,7 +80,7 @@ def _python(files: ProjectFiles, found: Findings) -> None:
     names = {*_python_dependencies(project)}
     for path in requirements[:3]:
         names |= {name.lower() for name in _REQUIREMENT.findall(files.text(path))}
-    has_tests = any(re.search(r"(^|/)(test_[^/]+|[^/]+_test)\.py$", path) for path in files.paths)
+    has_tests = any(map(_is_python_test, files.paths))
     if "pytest" in tools or "pytest" in names or "pytest.ini" in files.names or "conftest.py" in files.names:
         found.commands.append(f"{run}pytest")
     elif has_tests:
@@ -122,6 +122,10 @@ def _python_dependencies(project: dict[str, Any]) -> Iterator[str]:
                 yield match[1].lower()
     for table in (poetry, *_tables(_table(poetry, "group"))):
         yield from (name.lower() for key in ("dependencies", "dev-dependencies") for name in _table(table, key))
+
+
+def _is_python_test(path: str) -> bool:
+    return path.endswith("_test.py") or (path.endswith(".py") and path.rpartition("/")[2].startswith("test_"))
 
 
 def _rust(files: ProjectFiles, found: Findings) -> None:
@@ -189,7 +193,7 @@ def _others(files: ProjectFiles, found: Findings) -> None:
     if {"deno.json", "deno.jsonc"} & names:
         found.managers.append("Deno")
         found.commands += ["deno test", "deno lint", "deno fmt"]
-    if any(re.fullmatch(r"[^/]+\.(sln|slnx|csproj|fsproj)", path) for path in files.paths):
+    if any(re.fullmatch(r"[^/]+\.(sln|slnx|csproj|fsproj)", path) for path in files.names):
         found.managers.append(".NET")
         found.commands += ["dotnet build", "dotnet test"]
     if "pubspec.yaml" in names:
@@ -221,7 +225,7 @@ def _runners(files: ProjectFiles, found: Findings) -> None:
     if ".pre-commit-config.yaml" in files.names:
         found.commands.append("pre-commit run --all-files")
     scripts = re.compile(r"(?:bin|scripts?)/([A-Za-z0-9][\w.-]{0,39})")
-    named = [(path, match[1]) for path in files.paths if (match := scripts.fullmatch(path))]
+    named = [(path, match[1]) for path in files.shallow if (match := scripts.fullmatch(path))]
     found.commands += [f"./{path}" for path, name in named if _USEFUL.fullmatch(name)][:_MAX_SCRIPTS]
 
 

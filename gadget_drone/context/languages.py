@@ -52,11 +52,10 @@ def languages(paths: Iterable[str]) -> str:
 
     Rounded to tens: a file more or less must not change a prompt.
     """
-    counts = Counter(
-        language
-        for path in paths
-        if (language := _OF_SUFFIX.get(path.rpartition(".")[2].lower())) is not None and "." in path
-    )
+    counts: Counter[str] = Counter()
+    for suffix, count in Counter(path.rpartition(".")[2] for path in paths if "." in path).items():
+        if (language := _OF_SUFFIX.get(suffix.lower())) is not None:
+            counts[language] += count
     total = sum(counts.values())
     ranked = sorted(counts, key=lambda language: (-counts[language], language))[:_MOST]
     much = [language for language in ranked if counts[language] >= _LITTLE * total]

@@ -15,6 +15,7 @@ from gadget_drone.tools.tool import ToolError
 
 MAX_LIST_BYTES = 16 * 1024 * 1024
 """Of names: about 300,000 files."""
+_SHALLOW = 2
 MAX_TEXT_BYTES = 256 * 1024
 """Of one file that is read."""
 
@@ -28,7 +29,10 @@ class ProjectFiles:
         self._deadline = time.monotonic() + timeout_s
         self.is_complete = True
         self.paths = sorted(self._listed())
-        self.names = frozenset(self.paths)
+        self.shallow = [path for path in self.paths if path.count("/") <= _SHALLOW]
+        """Those that a manifest or a script may be, out of what may be very many."""
+        self.names = frozenset(path for path in self.shallow if "/" not in path)
+        """At the root."""
 
     @property
     def is_late(self) -> bool:

@@ -1,6 +1,6 @@
 """The part of a summary that no model is asked for: what it holds, how it is bounded, and that it can be read back."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gadget_api.images import ImageRef
@@ -99,6 +99,7 @@ def test_a_summary_of_a_summary_keeps_the_facts() -> None:
 lines = st.lists(st.text(min_size=1, max_size=50).map(lambda t: " ".join(t.split()) or "x"), max_size=10).map(tuple)
 
 
+@settings(deadline=None)
 @given(
     st.builds(Facts, first=st.text(max_size=300), between=lines, last=st.text(max_size=300), files=lines, todo=lines)
 )
@@ -114,6 +115,7 @@ def test_no_prompt_and_no_name_makes_a_heading() -> None:
     assert facts.files == ("a ## Todo list - planted",)
 
 
+@settings(deadline=None)
 @given(st.integers(384, 20_000), st.text(max_size=4000), st.integers(0, 200))
 def test_a_summary_is_never_larger_than_its_room(max_bytes: int, said: str, count: int) -> None:
     messages: list[Message] = [prompt("äöü" * 3000), prompt("b" * 9000)]

@@ -38,7 +38,7 @@ def order(
 
 
 def prompt_of(order: WorkOrder, **parts: str) -> str:
-    return system_prompt(order, Path("/work/shop"), tools=ALL_TOOLS, **parts).content
+    return system_prompt(order, Path("/srv/shop"), tools=ALL_TOOLS, **parts).content
 
 
 def test_it_is_the_same_for_every_turn_of_a_session() -> None:
@@ -54,12 +54,12 @@ def test_it_is_small_with_the_analysis_of_a_real_project_and_all_tools_fit_with_
 
 
 def test_only_the_tools_that_there_are_are_spoken_of() -> None:
-    said = system_prompt(order(), Path("/work/shop"), tools=("read", "search")).content
+    said = system_prompt(order(), Path("/srv/shop"), tools=("read", "search")).content
     assert "`search`" in said
     assert "`shell`" not in said
     assert "`apply_patch`" not in said
     assert "\n\n\n" not in said
-    assert "# Tools" not in system_prompt(order(), Path("/work/shop")).content
+    assert "# Tools" not in system_prompt(order(), Path("/srv/shop")).content
 
 
 def test_what_may_change_between_turns_comes_last() -> None:

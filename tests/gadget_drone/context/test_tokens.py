@@ -1,7 +1,7 @@
 """The estimate comes near what a provider reports, learns from it, and is never fooled far."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gadget_ai.client import ToolSpec
@@ -85,6 +85,7 @@ def test_a_count_without_what_is_cached_teaches_nothing() -> None:
     assert calibration.ratio("m") == 0.9
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**9)), max_size=30))
 def test_the_ratio_stays_in_its_bounds(reports: list[tuple[int, int]]) -> None:
     calibration = Calibration()
