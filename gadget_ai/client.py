@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gadget_ai.errors import LLMError
-from gadget_api.messages import FinishReason, Message, Usage
+from gadget_api.messages import FinishReason, Message, ToolMessage, Usage
 from gadget_api.providers import ListedModel
 
 Encoded = Any
@@ -104,7 +104,15 @@ class ChatClient(Protocol):
     """One model at one provider."""
 
     def encode(self, message: Message) -> Encoded:
-        """`message` in this client's form."""
+        """`message` in this client's form, the same each time. With images it may take some milliseconds a megabyte;
+        it may be called in another thread."""
+        ...
+
+    def encode_images(self, results: Sequence[ToolMessage]) -> Encoded | None:
+        """What has to follow the results of one step so that their images are seen; None where nothing has to.
+
+        `gadget_ai.transcript` puts it where it belongs.
+        """
         ...
 
     def stream(self, messages: Sequence[Encoded], tools: Sequence[ToolSpec]) -> AsyncGenerator[Chunk, None]:

@@ -1,20 +1,27 @@
 """Messages as the two APIs want them. Pure: no SDK is imported here."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 
 from gadget_ai.client import ToolSpec
-from gadget_api.messages import Message, ModelMessage, ToolMessage
+from gadget_ai.images import BLIND, GONE, Sight, note, with_notes
+from gadget_api.images import ImageRef
+from gadget_api.messages import Message, ModelMessage, ToolMessage, UserMessage
 
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_CANNOT_SEE = "this model cannot see images"
 
 
-def openai_message(message: Message) -> dict[str, Any]:
-    """`message` in the form of OpenAI's chat completions."""
+def openai_message(message: Message, sight: Sight = BLIND) -> dict[str, Any]:
+    """`message` in the form of OpenAI's chat completions. Images of a tool's result are not in it: the API takes them
+    in a user's message alone (`openai_images`)."""
     if isinstance(message, ToolMessage):
-        return {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
+        said = "see the message after the tool results" if sight.sees else _CANNOT_SEE
+        content = with_notes(message.content, [note(image, said) for image in message.images])
+        return {"role": "tool", "tool_call_id": message.call_id, "content": content}
     if isinstance(message, ModelMessage) and message.tool_calls:
         return {
             "role": "assistant",
@@ -32,18 +39,37 @@ def openai_message(message: Message) -> dict[str, Any]:
                 for call in message.tool_calls
             ],
         }
+    if isinstance(message, UserMessage) and message.images:
+        if not sight.sees:
+            notes = [note(image, _CANNOT_SEE) for image in message.images]
+            return {"role": "user", "content": with_notes(message.content, notes)}
+        text = [_text_part(message.content)] if message.content else []
+        return {"role": "user", "content": [*text, *_image_parts(message.images, sight)]}
     return {"role": message.role, "content": message.content}
 
 
-def ollama_message(message: Message) -> dict[str, Any]:
+def openai_images(results: Sequence[ToolMessage], sight: Sight) -> dict[str, Any] | None:
+    """A message with the images of `results`, to be put right after them; None when there is nothing to see."""
+    if not sight.sees:
+        return None
+    parts: list[dict[str, Any]] = []
+    for result in results:
+        if result.images:
+            parts += [_text_part(f"[images of the result of {result.name}]"), *_image_parts(result.images, sight)]
+    return {"role": "user", "content": parts} if parts else None
+
+
+def ollama_message(message: Message, sight: Sight = BLIND) -> dict[str, Any]:
     """`message` in the form of Ollama's `/api/chat`. Servers that know no call ids ignore them."""
     if isinstance(message, ToolMessage):
         return {
             "role": "tool",
             "tool_name": message.name,
             "tool_call_id": message.call_id,
-            "content": message.content,
+            **_ollama_content(message, sight),
         }
+    if isinstance(message, UserMessage):
+        return {"role": "user", **_ollama_content(message, sight)}
     if isinstance(message, ModelMessage) and message.tool_calls:
         return {
             "role": "assistant",
@@ -54,6 +80,36 @@ def ollama_message(message: Message) -> dict[str, Any]:
             ],
         }
     return {"role": message.role, "content": message.content}
+
+
+def image_bytes(message: dict[str, Any]) -> int:
+    """How many bytes of `message`, encoded for either API, are images."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    urls = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+    return sum(map(len, [*urls, *message.get("images", ())]))
+
+
+def _text_part(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _image_parts(images: Sequence[ImageRef], sight: Sight) -> list[dict[str, Any]]:
+    parts = []
+    for image in images:
+        data = sight.base64(image)
+        url = {"url": f"data:{image.media_type};base64,{data}"}
+        parts.append(_text_part(GONE) if data is None else {"type": "image_url", "image_url": url})
+    return parts
+
+
+def _ollama_content(message: ToolMessage | UserMessage, sight: Sight) -> dict[str, Any]:
+    if not sight.sees:
+        return {"content": with_notes(message.content, [note(image, _CANNOT_SEE) for image in message.images])}
+    loaded = [sight.base64(image) for image in message.images]
+    seen = [data for data in loaded if data is not None]
+    content = with_notes(message.content, [GONE] * (len(loaded) - len(seen)))
+    return {"content": content, "images": seen} if seen else {"content": content}
 
 
 def tool(spec: ToolSpec) -> dict[str, Any]:

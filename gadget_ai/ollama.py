@@ -26,25 +26,33 @@ from gadget_ai.client import (
     ToolSpec,
     UsageReport,
 )
-from gadget_ai.encoding import ollama_message, tool
+from gadget_ai.encoding import image_bytes, ollama_message, tool
+from gadget_ai.images import BLIND, Sight
 from gadget_ai.inline_thinking import InlineThinking
 from gadget_ai.lines import lines
 from gadget_ai.refusals import Refusals
 from gadget_ai.watchdog import cut_off, watched
-from gadget_api.messages import FinishReason, Message, Usage
+from gadget_ai.windows import DEFAULT_NUM_CTX
+from gadget_api.messages import FinishReason, Message, ToolMessage, Usage
 from gadget_api.providers import ListedModel
 
-DEFAULT_NUM_CTX = 8192
-"""Where nobody said. Ollama's own default is 4096, which our system prompt, the tools and one file fill; memory for
-the window grows with it, and 8192 still fits an 8 GB machine with the usual 7B models."""
+
+class Sent(bytes):
+    """A message as JSON."""
+
+    text_bytes: int
+    """Its length without the images in it."""
 
 
 class OllamaClient:
     """A `ChatClient`. `base_url` is the server's root, such as `http://127.0.0.1:11434`."""
 
-    def __init__(self, base_url: str, model_id: str, api_key: str | None, options: CallOptions) -> None:
+    def __init__(
+        self, base_url: str, model_id: str, api_key: str | None, options: CallOptions, sight: Sight = BLIND
+    ) -> None:
         self._model_id = model_id
         self._options = options
+        self._sight = sight
         self._num_ctx = options.context_window or DEFAULT_NUM_CTX
         self._refusals = Refusals(base_url=base_url, model_id=model_id, api_key=api_key)
         try:
@@ -63,10 +71,16 @@ class OllamaClient:
             # The SDK sends OLLAMA_API_KEY from the environment: another provider must not see it.
             self._http.headers.pop("authorization", None)
 
-    def encode(self, message: Message) -> bytes:
-        return orjson.dumps(ollama_message(message))
+    def encode(self, message: Message) -> Sent:
+        document = ollama_message(message, self._sight)
+        sent = Sent(orjson.dumps(document))
+        sent.text_bytes = len(sent) - image_bytes(document)
+        return sent
 
-    def stream(self, messages: Sequence[bytes], tools: Sequence[ToolSpec]) -> AsyncGenerator[Chunk, None]:
+    def encode_images(self, results: Sequence[ToolMessage]) -> None:
+        """Any message may have images here."""
+
+    def stream(self, messages: Sequence[Sent], tools: Sequence[ToolSpec]) -> AsyncGenerator[Chunk, None]:
         return watched(self._stream(messages, tools), self._options.timeouts)
 
     async def list_models(self) -> list[ListedModel]:
@@ -82,9 +96,10 @@ class OllamaClient:
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def _stream(self, messages: Sequence[bytes], tools: Sequence[ToolSpec]) -> AsyncGenerator[Chunk, None]:
+    async def _stream(self, messages: Sequence[Sent], tools: Sequence[ToolSpec]) -> AsyncGenerator[Chunk, None]:
         tools_json = orjson.dumps([tool(spec) for spec in tools])
-        answer = _Answer(self._refusals, sum(map(len, messages)) + len(tools_json), self._num_ctx)
+        sent_bytes = sum(message.text_bytes for message in messages) + len(tools_json)
+        answer = _Answer(self._refusals, sent_bytes, self._num_ctx)
         try:
             async with (
                 self._http.stream("POST", "/api/chat", content=self._body(messages, tools_json)) as response,

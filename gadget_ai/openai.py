@@ -25,12 +25,13 @@ from gadget_ai.client import (
     ToolSpec,
     UsageReport,
 )
-from gadget_ai.encoding import openai_message, tool
+from gadget_ai.encoding import openai_images, openai_message, tool
+from gadget_ai.images import BLIND, Sight
 from gadget_ai.inline_thinking import InlineThinking
 from gadget_ai.lines import MAX_LINE_BYTES, lines
 from gadget_ai.refusals import Refusals
 from gadget_ai.watchdog import cut_off, watched
-from gadget_api.messages import FinishReason, Message, Usage
+from gadget_api.messages import FinishReason, Message, ToolMessage, Usage
 from gadget_api.providers import ListedModel
 
 _DRAIN_S = 0.1
@@ -51,9 +52,12 @@ _FINISH_REASONS = {
 class OpenAIClient:
     """A `ChatClient`. `base_url` has the version path, such as `/v1`; no key sends no Authorization header."""
 
-    def __init__(self, base_url: str, model_id: str, api_key: str | None, options: CallOptions) -> None:
+    def __init__(
+        self, base_url: str, model_id: str, api_key: str | None, options: CallOptions, sight: Sight = BLIND
+    ) -> None:
         self._model_id = model_id
         self._options = options
+        self._sight = sight
         self._refusals = Refusals(base_url=base_url, model_id=model_id, api_key=api_key)
         # Without this the SDK sends OPENAI_ORG_ID and OPENAI_PROJECT_ID: another provider must not see them.
         headers: dict[str, Any] = {"OpenAI-Organization": openai.omit, "OpenAI-Project": openai.omit}
@@ -74,7 +78,11 @@ class OpenAIClient:
             raise self._refusals.unreachable(exc) from None
 
     def encode(self, message: Message) -> bytes:
-        return orjson.dumps(openai_message(message))
+        return orjson.dumps(openai_message(message, self._sight))
+
+    def encode_images(self, results: Sequence[ToolMessage]) -> bytes | None:
+        shown = openai_images(results, self._sight)
+        return None if shown is None else orjson.dumps(shown)
 
     def stream(self, messages: Sequence[bytes], tools: Sequence[ToolSpec]) -> AsyncGenerator[Chunk, None]:
         return watched(self._stream(self._body(messages, tools)), self._options.timeouts)

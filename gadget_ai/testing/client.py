@@ -7,29 +7,36 @@ from typing import Any
 import orjson
 
 from gadget_ai.client import Chunk, Finished, Timeouts, ToolSpec, UsageReport
-from gadget_ai.encoding import openai_message, tool
+from gadget_ai.encoding import openai_images, openai_message, tool
 from gadget_ai.errors import LLMError
+from gadget_ai.images import BLIND, Sight
 from gadget_ai.refusals import Refusals
 from gadget_ai.testing.script import Cut, HttpError, Pause, RawBytes, RequestView, Reset, Script, history_fault
 from gadget_ai.watchdog import cut_off, watched
 from gadget_api.errors import ErrorCode
-from gadget_api.messages import Message
+from gadget_api.messages import Message, ToolMessage
 from gadget_api.providers import ListedModel
 
 
 class ScriptedClient:
     """Plays `script`; `requests` are those it got. Refuses the histories that `history_fault` refuses."""
 
-    def __init__(self, script: Script, *, model_id: str = "scripted", timeouts: Timeouts | None = None) -> None:
+    def __init__(
+        self, script: Script, *, model_id: str = "scripted", timeouts: Timeouts | None = None, sight: Sight = BLIND
+    ) -> None:
         self.requests: list[RequestView] = []
         self.is_closed = False
         self._script = script
         self._model_id = model_id
         self._timeouts = timeouts or Timeouts()
+        self._sight = sight
         self._refusals = Refusals(base_url="scripted://model", model_id=model_id, api_key=None)
 
     def encode(self, message: Message) -> dict[str, Any]:
-        return openai_message(message)
+        return openai_message(message, self._sight)
+
+    def encode_images(self, results: Sequence[ToolMessage]) -> dict[str, Any] | None:
+        return openai_images(results, self._sight)
 
     def stream(self, messages: Sequence[dict[str, Any]], tools: Sequence[ToolSpec]) -> AsyncGenerator[Chunk, None]:
         return watched(self._play(list(messages), [tool(spec) for spec in tools]), self._timeouts)

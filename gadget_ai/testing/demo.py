@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from gadget_ai.testing.script import Call, Reply, RequestView, Script, Text, Think
+from gadget_ai.testing.script import Call, Reply, RequestView, Script, Text, Think, text_of
 
 MODEL_ID = "demo"
 
@@ -161,7 +161,7 @@ def _steps_since_prompt(messages: list[dict[str, Any]]) -> Iterator[tuple[str, d
     last = max((n for n, message in enumerate(messages) if message["role"] == "user"), default=-1)
     since = messages[last + 1 :]
     calls = [call["function"] for message in since for call in message.get("tool_calls") or ()]
-    results = [str(message.get("content") or "") for message in since if message["role"] == "tool"]
+    results = [text_of(message) for message in since if message["role"] == "tool"]
     for function, result in zip(calls, results, strict=False):
         arguments = function["arguments"]
         yield function["name"], orjson.loads(arguments) if isinstance(arguments, str) else arguments, result

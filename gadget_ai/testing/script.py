@@ -5,6 +5,8 @@ Script(lambda request: Reply(Text(f"You sent {len(request.messages)} messages.")
 """
 
 import itertools
+import re
+from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,8 +14,11 @@ from typing import Any
 import orjson
 
 from gadget_ai.client import TextDelta, ThinkingDelta, ToolCallDelta
+from gadget_ai.encoding import image_bytes
 from gadget_api.ids import new_id
 from gadget_api.messages import FinishReason, Usage
+
+_DATA_URL = re.compile(r"data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+")
 
 
 @dataclass(frozen=True)
@@ -97,12 +102,13 @@ class Reply:
         self.content_type = content_type
 
     def usage(self, request: "RequestView") -> Usage:
-        """What the reply's `Usage` says, or a guess: 4 bytes a token."""
+        """What the reply's `Usage` says, or a guess: 4 bytes a token, images not counted."""
         for piece in self.pieces:
             if isinstance(piece, Usage):
                 return piece
         said = sum(len(piece.content) for piece in self.pieces if isinstance(piece, Text | Think))
-        return Usage(input_tokens=len(request.body) // 4, response_tokens=said // 4 + 1)
+        text_bytes = len(request.body) - sum(map(image_bytes, request.messages))
+        return Usage(input_tokens=text_bytes // 4, response_tokens=said // 4 + 1)
 
     def deltas(self) -> Iterator[Delta]:
         """The pieces as they are sent."""
@@ -167,14 +173,51 @@ class Script:
         return Reply(HttpError(400, {"error": {"message": "The script is over: nobody expected this request."}}))
 
 
+def text_of(message: Mapping[str, Any]) -> str:
+    """What a message of a request says, its content parts one below the other."""
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    return "\n".join(part["text"] for part in content if part["type"] == "text")
+
+
+def images_of(message: Mapping[str, Any]) -> list[bytes]:
+    """The images in a message of a request, in the form of either API."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    urls = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+    return [
+        b64decode(data, validate=True) for data in [*(u.split(",", 1)[1] for u in urls), *message.get("images", ())]
+    ]
+
+
+def _parts_fault(message: Mapping[str, Any]) -> str | None:
+    """What OpenAI's API refuses in a content that is not text."""
+    if not isinstance(parts := message.get("content"), list):
+        return None
+    for part in parts:
+        match part:
+            case {"type": "text", "text": str()}:
+                continue
+            case {"type": "image_url", "image_url": {"url": str(url)}} if _DATA_URL.fullmatch(url):
+                if message.get("role") != "user":
+                    return f"an image in a message of the role {message.get('role')}"
+            case _:
+                return "a content part that is neither text nor an image"
+    return None if parts else "a content without parts"
+
+
 def history_fault(messages: Sequence[Mapping[str, Any]]) -> str | None:
-    """What is wrong with a history, or None: each tool call must have one id, and one result right after it.
+    """What is wrong with a history, or None: each tool call must have one id, and one result right after it; content
+    parts are text, and images of the user.
 
     Calls without ids (Ollama) are matched by number.
     """
     seen: set[str] = set()
     open_calls: list[str] = []
     for message in messages:
+        if fault := _parts_fault(message):
+            return fault
         if message.get("role") == "tool":
             call_id = message.get("tool_call_id")
             if call_id is None and open_calls:

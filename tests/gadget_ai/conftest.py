@@ -10,6 +10,7 @@ import pytest
 
 from gadget_ai.client import ChatClient, Chunk, TextDelta, ThinkingDelta, Timeouts, ToolSpec
 from gadget_ai.connect import connect
+from gadget_ai.images import LoadImage
 from gadget_ai.testing.script import Reply, RequestView, Script
 from gadget_ai.testing.server import ScriptedServer
 from gadget_api.messages import UserMessage
@@ -63,11 +64,12 @@ async def make_stage() -> AsyncIterator[MakeStage]:
             *replies: Reply,
             timeouts: Timeouts = Timeouts(),  # noqa: B008 (frozen)
             answer: Callable[[RequestView], Reply] | None = None,
+            load_image: LoadImage | None = None,
             **changes: Any,
         ) -> Stage:
             server = await stack.enter_async_context(ScriptedServer(Script(answer or replies)))
             url = server.openai_url if api is ApiType.OPENAI else server.root_url
-            client = connect(provider(api, **{"base_url": url, **changes}), timeouts)
+            client = connect(provider(api, **{"base_url": url, **changes}), timeouts, load_image=load_image)
             stack.push_async_callback(client.close)
             return Stage(server, client)
 

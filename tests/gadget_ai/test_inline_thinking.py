@@ -1,7 +1,7 @@
 """`<think>...</think>` in front of an answer."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gadget_ai.client import TextDelta, ThinkingDelta
@@ -34,6 +34,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("whole", "thinking", "text"), CASES)
+@settings(deadline=None)
 @given(data=st.data())
 def test_any_split_of_the_text_gives_the_same(whole: str, thinking: str, text: str, data: st.DataObject) -> None:
     edges = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))

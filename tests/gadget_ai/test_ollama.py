@@ -6,8 +6,9 @@ import pytest
 from gadget_ai.client import ModelNotice
 from gadget_ai.collect import collect
 from gadget_ai.errors import LLMError
-from gadget_ai.ollama import DEFAULT_NUM_CTX, was_truncated
+from gadget_ai.ollama import was_truncated
 from gadget_ai.testing.script import Call, HttpError, RawBytes, Reply, Text
+from gadget_ai.windows import DEFAULT_NUM_CTX
 from gadget_api.errors import ErrorCode
 from gadget_api.messages import ModelMessage, ToolCallRequest, ToolMessage, Usage, UserMessage
 from gadget_api.providers import ApiType
