@@ -26,10 +26,10 @@ def prune(store: Store, git: StoreGit, limits: Limits, *, now: float | None = No
     return removed
 
 
-def _checkpoints(git: StoreGit) -> list[tuple[str, int]]:
-    """Name and time of each, the oldest first; the times are in whole seconds, of a clock that may go back."""
-    listed = git.run("for-each-ref", "--sort=committerdate", "--format=%(refname) %(committerdate:unix)", REFS)
-    return [(ref, int(at or 0)) for ref, _, at in (line.partition(" ") for line in listed.decode().splitlines())]
+def _checkpoints(git: StoreGit) -> list[tuple[str, float]]:
+    """Name and time of each, the oldest first."""
+    refs = git.run("for-each-ref", "--format=%(refname)", REFS).decode().splitlines()
+    return [(ref, int(ref.rpartition("/")[2].partition("-")[0]) / 1e9) for ref in refs]
 
 
 def _pack(store: Store, git: StoreGit) -> None:

@@ -126,9 +126,9 @@ def _ignored_then(store: Store, git: StoreGit, target: Commit, changes: list[Cha
             place = Path(os.fsdecode(os.path.join(os.fsencode(scratch), rules[number].path)))
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(content)
-        feed = b"".join(path + b"\0" for path in removed)
+        feed = b"".join(b"./" + path + b"\0" for path in removed)  # a colon in front would be a pathspec's
         said = git.run("check-ignore", "--no-index", "-z", "--stdin", feed=feed, allowed=(0, 1), work_tree=scratch)
-    return set(said.split(b"\0"))
+    return {path.removeprefix(b"./") for path in said.split(b"\0")}
 
 
 def _answer(git: StoreGit, now: Now, target: Commit, plan: _Plan, *, redo: CheckpointId | None) -> Restored:

@@ -3,7 +3,7 @@
     config, info/attributes, info/exclude   written by us, and again when they are not what they should be
     index                                   what the work tree was when it was last looked at, with its stat data
     HEAD                                    the commit whose tree the index has; often, not always, a checkpoint
-    refs/checkpoints/<id>                   a checkpoint each, a commit without parents: each may be pruned alone
+    refs/checkpoints/<time>-<id>            a checkpoint each, a commit without parents: each may be pruned alone
     ../<name>.lock                          one piece of work at a time, in whatever process
 
 A commit's message is its label, and a line of JSON: the checkpoint before it, and what was left out. All block.
@@ -98,7 +98,7 @@ class Store:
     @contextmanager
     def locked(self, git: StoreGit) -> Iterator[None]:
         """Holds the store for this piece of work, and makes it usable. Raises CheckpointError, Stopped."""
-        self.dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.dir.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Beside the directory, which may be moved aside.
         lock = os.open(self.dir.with_name(f"{self.dir.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -145,7 +145,7 @@ class Store:
         text = f"tree {tree}\nauthor {who}\ncommitter {who}\n\n{subject}\n\n{notes}\n"
         commit = Commit(self._write_object("commit", text.encode("utf-8", "replace")), tree, skipped)
         if is_checkpoint:
-            ref = self.dir / REFS / commit.id
+            ref = self.dir / REFS / f"{time.time_ns():020d}-{commit.id}"  # by name is by time
             ref.parent.mkdir(parents=True, exist_ok=True)
             replace_file(ref, f"{commit.id}\n".encode())
         self.set_head(commit)
@@ -237,6 +237,7 @@ class Store:
         self._excludes_file = named or os.path.join(base, "git", "ignore")
 
     def _lay_out(self) -> None:
+        """Makes what is missing, and mends what only we write."""
         config = _CONFIG.format(object_format=self._object_format).encode()
         if self._is_of_another_format():
             self.move_aside("the project's repository uses another object format now")
@@ -244,8 +245,11 @@ class Store:
         if self._user_exclude is not None:
             with suppress(FileNotFoundError, IsADirectoryError):
                 exclude += self._user_exclude.read_bytes()
-        for folder in ("objects/info", "objects/pack", "refs", "info"):
-            (self.dir / folder).mkdir(parents=True, exist_ok=True)
+        try:
+            for folder in ("objects/info", "objects/pack", "refs", "info"):
+                (self.dir / folder).mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            return self.move_aside("it was no directory")
         for name, wanted in (("config", config), ("info/attributes", _ATTRIBUTES), ("info/exclude", exclude)):
             if _content(self.dir / name) != wanted:
                 self._put(name, wanted)

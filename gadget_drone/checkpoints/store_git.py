@@ -97,7 +97,6 @@ class StoreGit:
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_ATTR_NOSYSTEM": "1",
-            "GIT_LITERAL_PATHSPECS": "1",
             "GIT_NO_REPLACE_OBJECTS": "1",
             "GIT_OPTIONAL_LOCKS": "1",  # `status` keeps what it has learnt: the index is ours alone
         }

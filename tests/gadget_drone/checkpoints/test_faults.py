@@ -3,7 +3,6 @@ import fcntl
 import os
 import random
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -48,20 +47,18 @@ async def test_killed_at_any_moment(project: Project) -> None:
     chance = random.Random(4)
     known: list[str] = []
     for _ in range(8):
-        process = subprocess.Popen(
-            [sys.executable, "-c", TAKES, str(project.store_dir), str(project.dir)],
-            stdout=subprocess.PIPE,
-            text=True,
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", TAKES, str(project.store_dir), str(project.dir)), stdout=asyncio.subprocess.PIPE
         )
         assert process.stdout is not None
         try:
-            for _ in range(chance.randrange(1, 4)):
-                known.append(await asyncio.to_thread(process.stdout.readline))
+            async with asyncio.timeout(SOON_S):
+                for _ in range(chance.randrange(1, 4)):
+                    known.append((await process.stdout.readline()).decode().strip())
             await asyncio.sleep(chance.random() * 0.1)  # the moment is what is tried here
         finally:
             process.kill()
-            process.wait()
-            process.stdout.close()
+            await process.communicate()
         async with asyncio.timeout(SOON_S):
             checkpoints = project.open()
             before = project.tree()
@@ -70,7 +67,7 @@ async def test_killed_at_any_moment(project: Project) -> None:
             project.write("f99", "new")
             await checkpoints.restore(now, preview=False)
             assert project.tree() == before
-            await checkpoints.restore(chance.choice(known).strip(), preview=False)
+            await checkpoints.restore(chance.choice(known), preview=False)
             contents = {project.tree()[b"f%d" % number][1].split(b" ")[0] for number in range(20)}
             assert len(contents) == 1  # all of one step
     assert project.notices == []
@@ -91,7 +88,7 @@ async def test_another_process_that_holds_the_store_is_waited_for(project: Proje
     holder = os.open(project.store_dir.with_name("p1.lock"), os.O_RDWR)
     try:
         fcntl.flock(holder, fcntl.LOCK_EX)
-        with pytest.raises(CheckpointError, match="more than 0.2 s"):
+        with pytest.raises(CheckpointError, match=r"more than 0\.2 s"):
             await checkpoints.take("step 2", first)
     finally:
         os.close(holder)
@@ -223,13 +220,13 @@ async def test_a_cancelled_take_ends_and_the_next_one_works(project: Project) ->
     for number in range(3000):
         project.write(f"many/{number % 50}/{number}", f"{number}\n" * 100)
     checkpoints = project.open()
-    work = asyncio.create_task(checkpoints.take("step 1", None))
-    while not project.store_dir.with_name("p1.lock").exists():
-        await asyncio.sleep(0)
-    work.cancel()
-    async with asyncio.timeout(SOON_S):
+    for moment_s in (0.0, 0.02, 0.1):
+        work = asyncio.create_task(checkpoints.take("step 1", None))
+        await asyncio.wait({work}, timeout=moment_s)
+        work.cancel()
         with pytest.raises(asyncio.CancelledError):
             await work
+    async with asyncio.timeout(SOON_S):
         before = project.tree()
         first = await taken(checkpoints)
         shutil.rmtree(project.dir / "many")

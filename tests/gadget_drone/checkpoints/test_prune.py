@@ -1,3 +1,5 @@
+import asyncio
+import random
 import time
 
 import pytest
@@ -12,13 +14,11 @@ from tests.gadget_drone.checkpoints.test_take_and_restore import taken
 
 
 async def test_the_oldest_go_when_the_store_is_too_large(project: Project) -> None:
-    import random
-
     chance = random.Random(1)
     limits = Limits(store_bytes=2_000_000)
     checkpoints = project.open(limits)
     ids: list[str] = []
-    for number in range(12):
+    for _ in range(12):
         project.write("big", chance.randbytes(400_000))
         ids.append(await taken(checkpoints, ids[-1] if ids else None))
     assert await checkpoints.prune() > 0
@@ -34,8 +34,6 @@ async def test_the_oldest_go_when_the_store_is_too_large(project: Project) -> No
 
 
 async def test_a_full_store_takes_nothing_until_it_is_pruned(project: Project) -> None:
-    import random
-
     project.write("big", random.Random(1).randbytes(200_000))
     first = await taken(project.open())
     project.write("big", "small")
@@ -63,8 +61,6 @@ async def test_the_oldest_go_by_age_and_the_newest_stays(project: Project) -> No
 
 
 async def test_pruning_makes_way(project: Project) -> None:
-    import asyncio
-
     checkpoints = project.open()
     first = await taken(checkpoints)
     pruning = asyncio.create_task(checkpoints.prune())
@@ -78,13 +74,11 @@ async def test_damaged_checkpoints_do_not_keep_the_others_from_being_packed(proj
     checkpoints = project.open()
     project.write("a.txt", "something else\n")
     first = await taken(checkpoints)
-    blobs = set((project.store_dir / "objects").glob("??/*"))
     project.write("a.txt", "two\n")
     second = await taken(checkpoints, first)
     git = StoreGit(project.store_dir, project.dir)
     lost = git.run("rev-parse", f"{first}:a.txt").decode().strip()
     (project.store_dir / "objects" / lost[:2] / lost[2:]).unlink()
-    assert blobs
     await checkpoints.prune()
     assert project.notices == ["1 checkpoints were damaged, and are gone."]
     await checkpoints.restore(second, preview=False)

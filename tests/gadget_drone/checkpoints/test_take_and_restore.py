@@ -117,10 +117,19 @@ async def test_bytes_come_back_whatever_the_attributes_say(project: Project, tmp
 
 
 async def test_names_modes_and_links(project: Project) -> None:
-    names = [b"new\nline", b'quo"te\t', "ünï 雪".encode(), b"\xff\xfe", b"-dash", b":(glob)*", b"Case", b"case", b"git~1"]
+    names = [
+        b"new\nline",
+        b'quo"te\t',
+        "ünï 雪".encode(),
+        b"\xff\xfe",
+        b"-dash",
+        b":(glob)*",
+        b"Case",
+        b"case",
+        b"git~1",
+    ]
     for name in names:
-        with open(os.path.join(os.fsencode(project.dir), name), "wb") as file:
-            file.write(name)
+        project.write(os.fsdecode(name), name)
     project.write("run.sh", "#!/bin/sh\n").chmod(0o755)
     (project.dir / "link").symlink_to("/nowhere/at all")
     (project.dir / "dirlink").symlink_to("src")
