@@ -263,6 +263,9 @@ class Store:
 
     def _check_head(self, git: StoreGit) -> None:
         """Whether all of the newest commit is there; the index takes for granted what it names."""
+        for written in (self.dir / "objects").glob("??/*"):
+            if written.stat().st_size == 0:  # what a power cut leaves of a file that was not synced
+                written.unlink()
         head = self._head_line()
         if head is None:
             return

@@ -128,6 +128,25 @@ async def test_objects_that_are_missing_are_written_again(project: Project) -> N
     assert project.tree() == before
 
 
+async def test_objects_that_a_power_cut_left_empty_are_written_again(project: Project) -> None:
+    checkpoints = project.open()
+    first = await taken(checkpoints)
+    commit = project.store_dir / "objects" / first[:2] / first[2:]
+    for path in loose_objects(project.store_dir):
+        if path != commit:
+            path.chmod(0o600)
+            path.write_bytes(b"")
+    project.write("a.txt", "changed\n")
+    again = project.open()
+    second = await taken(again)
+    before = project.tree()
+    project.write("a.txt", "more\n")
+    (project.dir / "src/main.py").unlink()
+    await again.restore(second, preview=False)
+    assert project.tree() == before
+    assert "missing" in project.notices[0]
+
+
 async def test_a_store_without_objects_while_it_is_in_use(project: Project) -> None:
     checkpoints = project.open()
     first = await taken(checkpoints)
