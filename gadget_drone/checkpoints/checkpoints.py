@@ -15,7 +15,7 @@ from gadget_drone.checkpoints.limits import CheckpointError, Limits, refusal
 from gadget_drone.checkpoints.prune import prune
 from gadget_drone.checkpoints.restore import Restored, restore
 from gadget_drone.checkpoints.snapshot import Skipped, look
-from gadget_drone.checkpoints.store import Store, gone
+from gadget_drone.checkpoints.store import Commit, Store, gone
 from gadget_drone.checkpoints.store_git import GitFailed, Stopped, StoreGit
 
 Result = TypeVar("Result")
@@ -69,6 +69,7 @@ class Checkpoints:
     async def take(self, label: str, parent: CheckpointId | None) -> CheckpointTaken | None:
         """A checkpoint of the files as they are; None when they are as in `parent`.
 
+        A parent that is gone counts as none, and the answer's `parent` is then null.
         Gives up after `Limits.take_s`; after the second time in a row `off` says so, and it raises `checkpointsOff`.
         """
         if self.off is not None:
@@ -116,22 +117,32 @@ class Checkpoints:
 
     def _take(self, label: str, parent: CheckpointId | None, git: StoreGit) -> CheckpointTaken | None:
         self._check_size(git)
-        before = self._store.commit(git, parent) if parent is not None else None
         now = look(self._store, git, self._limits)
         self.skipped = now.skipped
+        before = self._parent(git, parent)
         if before is not None and before.tree == now.tree:
             self._store.set_head(before)
             return None
-        after = self._store.add_commit(now.tree, label, parent, now.skipped_paths, is_checkpoint=True)
-        self._taken += 1
         files: list[FileChange] = []
         if before is not None:
             try:
-                files = compare.changed_files(git, Side(before.tree, before.skipped), Side(after.tree, after.skipped))
-            except GitFailed as error:
-                raise gone(before.id) from error
+                old, new = Side(before.tree, before.skipped), Side(now.tree, now.skipped_paths)
+                files = compare.changed_files(git, old, new)
+            except GitFailed:
+                before = None
+        parent = before.id if before is not None else None
+        taken = self._store.add_commit(now.tree, label, parent, now.skipped_paths, is_checkpoint=True)
+        self._taken += 1
         first, count = compare.listed(files)
-        return CheckpointTaken(checkpoint_id=after.id, parent=parent, files=tuple(first), file_count=count)
+        return CheckpointTaken(checkpoint_id=taken.id, parent=parent, files=tuple(first), file_count=count)
+
+    def _parent(self, git: StoreGit, parent: CheckpointId | None) -> Commit | None:
+        if parent is None:
+            return None
+        try:
+            return self._store.commit(git, parent)
+        except CheckpointError:
+            return None
 
     def _compared(
         self,

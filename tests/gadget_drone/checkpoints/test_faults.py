@@ -162,6 +162,15 @@ async def test_a_store_without_objects_while_it_is_in_use(project: Project) -> N
     assert (project.dir / "a.txt").read_text() == "changed"
 
 
+async def test_a_parent_that_is_gone_is_no_obstacle(project: Project) -> None:
+    checkpoints = project.open()
+    first = await taken(checkpoints)
+    shutil.rmtree(project.store_dir)
+    second = await project.open().take("step 2", first)
+    assert second is not None
+    assert (second.parent, second.files) == (None, ())
+
+
 async def test_damaged_content_is_found_before_anything_is_changed(project: Project) -> None:
     checkpoints = project.open()
     first = await taken(checkpoints)
