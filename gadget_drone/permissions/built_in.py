@@ -59,8 +59,8 @@ _ONLY_WITHOUT_OPERANDS = frozenset({"hostname", "date"})
 _GIT = names("status diff log show blame rev-parse ls-files ls-tree shortlog describe cat-file rev-list grep")
 _GIT_LISTS = frozenset(
     ("branch", "branch -a", "branch -r", "branch -v", "branch -vv", "branch --list", "branch --show-current",
-     "branch --all",     "tag", "tag -l", "tag --list", "remote", "remote -v", "stash list", "worktree list", "config --list", "config -l",
-     "reflog", "--version", "version")
+     "branch --all", "tag", "tag -l", "tag --list", "remote", "remote -v", "stash list", "worktree list",
+     "config --list", "config -l", "reflog", "--version", "version")
 )  # fmt: skip
 _GIT_MORE = ("--output", "--ext-diff", "--textconv", "--exec", "--open-files-in-pager", "--no-index", "--paginate")
 _SED = re.compile(r"sed -n (\d+|\$)(,(\d+|\$))?p( [^-]\S*)*")

@@ -31,12 +31,12 @@ _MAY_GO_DEEP = frozenset(
 _OUTPUT = {
     "sort": ("-o", "--output"), "curl": ("-o", "--output", "-D", "--dump-header", "-c", "--cookie-jar"),
     "wget": ("-O", "--output-document", "-o", "--output-file"), "gcc": ("-o",), "cc": ("-o",), "tree": ("-o",),
-    "find": ("-fprint", "-fprint0", "-fls", "-fprintf"), "git": ("-o", "--output"), "xxd": (),
-    "time": ("-o", "--output"),    "patch": ("-o", "--output"), "openssl": ("-out",), "base64": ("-o",), "jq": (), "strace": ("-o",), "gpg": ("-o",),
+    "find": ("-fprint", "-fprint0", "-fls", "-fprintf"), "git": ("-o", "--output"), "time": ("-o", "--output"),
+    "patch": ("-o", "--output"), "openssl": ("-out",), "base64": ("-o",), "strace": ("-o",), "gpg": ("-o",),
 }  # fmt: skip
 _ANYWHERE = {
     "tar": ("x", "--extract", "--get", "-x"), "unzip": ("",), "patch": ("",), "cpio": ("",), "7z": ("x", "e"),
-    "rsync": (),    "wget": ("-r", "-m", "-x", "--mirror"), "find": ("-delete",), "perl": ("-i", "-pi"), "split": ("",),
+    "rsync": (), "wget": ("-r", "-m", "-x", "--mirror"), "find": ("-delete",), "perl": ("-i", "-pi"), "split": ("",),
     "csplit": ("",),
 }  # fmt: skip
 """With such an argument they change files that they do not name; "": always."""

@@ -22,6 +22,7 @@ from gadget_drone.permissions.programs import program_name
 
 _DYNAMIC = "$`*?[{"
 _FILES = (Capability.READ, Capability.WRITE)
+_PUNCTUATION = str.maketrans(dict.fromkeys("\"',;()|&`", " "))
 _EVERYTHING = ("*", "**")
 _MAX_OPTIONS = 12
 _MAX_MENTIONS = 50
@@ -156,7 +157,7 @@ def _is_mentioned(pattern: str, target: str) -> bool:
             if mentions > _MAX_MENTIONS:
                 return True
             rest = target[at + len(name) :]
-            words = name + " ".join(["", *rest.replace('"', " ").replace("'", " ").replace(",", " ").split()])
+            words = name + " ".join(["", *rest.translate(_PUNCTUATION).split()])
             if text_fits(pattern, words) or any(text_fits(pattern, form) for form in _forms(words)):
                 return True
             if (known := _known(words)) is not None and text_might_fit(pattern, known):

@@ -36,9 +36,9 @@ def text_fits(pattern: str, target: str) -> bool:
 
 
 def text_might_fit(pattern: str, known: str) -> bool:
-    """Whether `pattern` fits some text that begins with `known`."""
+    """Whether `pattern` fits some text that begins with `known`, or that is it: a variable may be empty."""
     head, star, _ = pattern.partition("*")
-    return head.startswith(known) or (bool(star) and (known.startswith(head) or head.rstrip(" ") == known))
+    return head.startswith(known) or (bool(star) and known.startswith(head)) or text_fits(pattern, known.rstrip(" "))
 
 
 def normal_path(target: str) -> str:

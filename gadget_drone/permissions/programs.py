@@ -261,9 +261,10 @@ def _behind(prefix: Prefix, arguments: Sequence[Word], name: str) -> Iterator[St
             rest.pop(0)
             if text in prefix.with_value and rest:
                 rest.pop(0)
-        elif found := ASSIGNMENT.match(text):
-            if changes_what_runs(found[1]):
-                raise Unreadable(f"`{found[1]}` changes what is run")
+        elif "=" in text and (name in ("env", "sudo", "doas") or ASSIGNMENT.match(text)):
+            # To env, whatever holds a = is an assignment, whether a shell could name it so or not.
+            if changes_what_runs(text.partition("=")[0]):
+                raise Unreadable(f"`{text}` changes what is run")
             rest.pop(0)
         elif operands:
             operands -= 1

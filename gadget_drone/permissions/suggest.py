@@ -12,8 +12,8 @@ from gadget_drone.permissions.words import Unreadable, Word
 
 _NEVER = SHELLS | names(
     "rm rmdir shred dd mkfs chmod chown sudo doas su eval exec source . trap env xargs find curl wget ssh scp sftp "
-    "rsync nc ncat telnet kill pkill killall shutdown reboot mount umount docker podman kubectl systemctl crontab at python "
-    "pypy perl ruby node nodejs php lua awk gawk mawk sed tee mv ln install patch npx bunx pnpx uvx deno bun"
+    "rsync nc ncat telnet kill pkill killall shutdown reboot mount umount docker podman kubectl systemctl crontab at "
+    "python pypy perl ruby node nodejs php lua awk gawk mawk sed tee mv ln install patch npx bunx pnpx uvx deno bun"
 )
 """To allow these for ever is to allow anything, or what cannot be undone."""
 _NEVER_WITH = frozenset({("git", "push"), ("git", "reset"), ("git", "clean"), ("git", "config"), ("npm", "exec"),
