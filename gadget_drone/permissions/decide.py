@@ -1,0 +1,154 @@
+"""Decides what a call may do:
+
+    deny > ask > allow > what the level says
+
+Nothing is looked at but what is given: the same question has the same answer, here and in `POST /permissions/explain`.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from gadget_api.permissions import (
+    Access,
+    Capability,
+    Decision,
+    PermissionLevel,
+    Policy,
+    RuleScope,
+    ScopedRule,
+    Verdict,
+)
+from gadget_drone.permissions.built_in import SECRETS, built_in_rules, only_reads
+from gadget_drone.permissions.fitting import Fit, fit, is_no_secret
+from gadget_drone.permissions.patterns import ANY_OF, UNKNOWN, is_outside, normal_path
+from gadget_drone.permissions.programs import PREFIXES
+
+_FILES = (Capability.READ, Capability.WRITE)
+_STRICTNESS = (Decision.ALLOW, Decision.ASK, Decision.DENY)
+_NAMES = {
+    Capability.READ: "reading",
+    Capability.WRITE: "changing files",
+    Capability.EXECUTE: "running commands",
+    Capability.NETWORK: "using the network",
+    Capability.GIT: "changing the repository",
+    Capability.MCP: "calling tools of servers",
+}
+_LEVELS = {PermissionLevel.AUTO_EDIT: "auto-edit"}
+
+
+@dataclass(frozen=True)
+class Ruling:
+    decision: Decision
+    """The strictest of the verdicts."""
+    verdicts: tuple[Verdict, ...]
+    """One for each access, in their order."""
+
+
+def decide(accesses: Sequence[Access], policy: Policy, *, repository: Sequence[ScopedRule] = ()) -> Ruling:
+    """`repository`: its own rules; they count only where the policy trusts them. Without accesses: allowed."""
+    rules = (*built_in_rules(policy.level), *policy.rules, *(repository if policy.trusts_repository else ()))
+    commands = [access.target for access in accesses if access.capability is Capability.EXECUTE]
+    verdicts = tuple(_verdict(access, rules, policy.level, commands) for access in accesses)
+    return Ruling(max((v.decision for v in verdicts), key=_STRICTNESS.index, default=Decision.ALLOW), verdicts)
+
+
+def allows_network(policy: Policy, *, repository: Sequence[ScopedRule] = ()) -> bool:
+    """Whether commands may have the network: their sandbox has it whole or not at all."""
+    access = Access(capability=Capability.NETWORK, target="*")
+    return decide((access,), policy, repository=repository).decision is Decision.ALLOW
+
+
+def hidden_patterns(policy: Policy, *, repository: Sequence[ScopedRule] = ()) -> list[str]:
+    """What may not be read, as patterns of .gitignore: searches leave it out."""
+    rules = (*policy.rules, *(repository if policy.trusts_repository else ()))
+    is_denied = (rule for rule in rules if (rule.decision, rule.capability) == (Decision.DENY, Capability.READ))
+    return list(dict.fromkeys(rule.pattern for rule in is_denied))
+
+
+def _verdict(access: Access, rules: Iterable[ScopedRule], level: PermissionLevel, commands: Sequence[str]) -> Verdict:
+    perhaps: ScopedRule | None = None
+    found: dict[Decision, ScopedRule] = {}
+    for rule in rules:
+        if rule in SECRETS and is_no_secret(access.target):
+            continue
+        how = fit(rule, access)
+        if how is Fit.YES:
+            found.setdefault(rule.decision, rule)
+        elif how is Fit.MAYBE and rule.scope is not RuleScope.BUILT_IN:
+            # A built-in rule that might be touched would ask for every loop over files.
+            perhaps = perhaps or rule
+    for decision in (Decision.DENY, Decision.ASK):
+        if decision is Decision.ASK and perhaps is not None and Decision.ASK not in found:
+            return _stricter(access, level, commands, Decision.ASK, perhaps, _doubt(access, perhaps))
+        if decision in found:
+            return _stricter(access, level, commands, decision, found[decision], _ruled(found[decision]))
+    by_level, because = _by_level(access, level, commands)
+    if (allowing := found.get(Decision.ALLOW)) is not None and by_level is Decision.ASK:
+        return Verdict(access=access, decision=Decision.ALLOW, rule=allowing, because=_ruled(allowing))
+    return Verdict(access=access, decision=by_level, because=because)
+
+
+def _stricter(
+    access: Access, level: PermissionLevel, commands: Sequence[str], decision: Decision, rule: ScopedRule, because: str
+) -> Verdict:
+    """A rule that asks does not loosen what the level refuses."""
+    by_level, why = _by_level(access, level, commands)
+    if _STRICTNESS.index(by_level) > _STRICTNESS.index(decision):
+        return Verdict(access=access, decision=by_level, because=why)
+    return Verdict(access=access, decision=decision, rule=rule, because=because)
+
+
+def _ruled(rule: ScopedRule) -> str:
+    verb = {Decision.DENY: "denies", Decision.ASK: "asks before", Decision.ALLOW: "allows"}[rule.decision]
+    reason = f": {rule.reason}" if rule.reason else ""
+    return f"A rule ({_scope(rule)}) {verb} {rule.capability} {_clipped(rule.pattern)}{reason}."
+
+
+def _doubt(access: Access, rule: ScopedRule) -> str:
+    verb = {Decision.DENY: "denies", Decision.ASK: "asks before"}[rule.decision]
+    return (
+        f"What it reaches is not known before it runs, and a rule ({_scope(rule)}) {verb} "
+        f"{rule.capability} {_clipped(rule.pattern)}."
+    )
+
+
+def _scope(rule: ScopedRule) -> str:
+    return "built in" if rule.scope is RuleScope.BUILT_IN else rule.scope
+
+
+def _clipped(text: str) -> str:
+    return f"`{text}`" if len(text) <= 80 else f"`{text[:79]}…`"
+
+
+def _by_level(access: Access, level: PermissionLevel, commands: Sequence[str]) -> tuple[Decision, str]:
+    capability = access.capability
+    said = f"The level {_LEVELS.get(level, level)}"
+    if level is PermissionLevel.FULL:
+        return Decision.ALLOW, f"{said} allows everything."
+    if capability is Capability.READ:
+        if _is_inside(access.target):
+            return Decision.ALLOW, f"{said} allows reading."
+        return Decision.ASK, f"{said} asks before reading outside of the project."
+    if capability is Capability.EXECUTE:
+        if only_reads(access.target):
+            return Decision.ALLOW, "This command only reads."
+        if _is_prefix(access.target, commands):
+            return Decision.ALLOW, "It only runs another command, which is judged for itself."
+    if level is PermissionLevel.PLAN:
+        return Decision.DENY, f"{said} refuses {_NAMES[capability]}: it only reads."
+    if capability is Capability.WRITE and level is PermissionLevel.AUTO_EDIT and _is_inside(access.target):
+        return Decision.ALLOW, f"{said} allows changing files."
+    return Decision.ASK, f"{said} asks before {_NAMES[capability]}."
+
+
+def _is_inside(target: str) -> bool:
+    return not target.startswith(UNKNOWN) and not is_outside(normal_path(target.removeprefix(ANY_OF)))
+
+
+def _is_prefix(target: str, commands: Sequence[str]) -> bool:
+    """Whether it is `env`, `timeout` or the like before a command that is among those judged."""
+    first, _, rest = target.partition(" ")
+    if first not in PREFIXES or not PREFIXES[first].is_transparent or "--output" in rest or " -o" in target:
+        return False
+    others = (command.removesuffix(" $@") for command in commands if command != target)
+    return any(target.endswith(f" {other}") for other in others if other)

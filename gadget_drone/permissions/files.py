@@ -1,0 +1,180 @@
+"""Which files a simple command names, and whether it reads or changes them.
+
+Of programs that are not known here, arguments that are names of files that exist count as read.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gadget_api.permissions import Capability
+from gadget_drone.permissions.names import names
+from gadget_drone.permissions.programs import SHELLS, program_name, sed_script
+from gadget_drone.permissions.words import Certainty, Word
+
+_READ, _WRITE = Capability.READ, Capability.WRITE
+
+_READS = names(
+    "cat head tail less more bat wc nl tac rev sort uniq cut paste join stat file ls dir tree du diff cmp comm md5sum "
+    "sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum base64 base32 xxd od hexdump strings fold fmt expand "
+    "column grep egrep fgrep zgrep rg ag ack jq yq cd pushd find source . readlink realpath zcat gzcat bzcat xzcat "
+    "iconv look split csplit tar zip gzip bzip2 xz scp rsync openssl gpg"
+)
+_WRITES = names("rm rmdir unlink shred truncate touch mkdir tee mkfifo mknod sponge gzip bzip2 xz gunzip")
+_AFTER_ONE = frozenset({"chmod", "chown", "chgrp", "setfacl"})
+_COPIES = frozenset({"cp", "ln", "install", "link", "mv", "rsync", "scp"})
+_SEARCHES = frozenset({"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "jq", "yq"})
+_DEEP = frozenset({"mv", "find", "rg", "ag", "ack", "du", "tree", "tar", "zip", "rsync", "ln"})
+"""These reach what is below a directory; others do with -r."""
+_MAY_GO_DEEP = frozenset(
+    {"grep", "cp", "rm", "chmod", "chown", "chgrp", "diff", "scp", "ls", "setfacl", "egrep", "fgrep"}
+)
+_OUTPUT = {
+    "sort": ("-o", "--output"), "curl": ("-o", "--output", "-D", "--dump-header", "-c", "--cookie-jar"),
+    "wget": ("-O", "--output-document", "-o", "--output-file"), "gcc": ("-o",), "cc": ("-o",), "tree": ("-o",),
+    "find": ("-fprint", "-fprint0", "-fls", "-fprintf"), "git": ("-o", "--output"), "time": ("-o", "--output"),
+    "patch": ("-o", "--output"), "openssl": ("-out",), "base64": ("-o",), "strace": ("-o",), "gpg": ("-o",),
+}  # fmt: skip
+_ANYWHERE = {
+    "tar": ("x", "--extract", "--get", "-x"), "unzip": ("",), "patch": ("",), "cpio": ("",), "7z": ("x", "e"),
+    "rsync": (), "wget": ("-r", "-m", "-x", "--mirror"), "find": ("-delete",), "perl": ("-i", "-pi"), "split": ("",),
+    "csplit": ("",),
+}  # fmt: skip
+"""With such an argument they change files that they do not name; "": always."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """A file that a command names."""
+
+    capability: Capability
+    word: Word
+    is_deep: bool = False
+    """All that is below it, too."""
+    is_sure: bool = True
+    """Not sure: only if there is such a file."""
+
+
+def files_of(words: Sequence[Word]) -> Iterator[Named]:
+    name, arguments = program_name(words[0].text), list(words[1:])
+    options = [word.text for word in arguments if word.text.startswith("-")]
+    is_deep = name in _DEEP or (name in _MAY_GO_DEEP and any("r" in o.lower() for o in options))
+    yield from _of_options(name, arguments)
+    if name in _ANYWHERE and any(
+        word.text == start or (start and not start.startswith("--") and word.text.startswith(start)) or not start
+        for word in [*arguments, Word("")]
+        for start in _ANYWHERE[name]
+    ):
+        yield Named(_WRITE, Word("what it writes", Certainty.UNKNOWN))
+    operands = _operands(arguments)
+    if name in ("sed", "gsed"):
+        _, files, in_place = sed_script(arguments)
+        for file in files:
+            yield Named(_READ, file)
+            if in_place:
+                yield Named(_WRITE, file)
+    elif name == "dd":
+        for word in operands:
+            key, _, value = word.text.partition("=")
+            if key in ("if", "of"):
+                yield Named(_READ if key == "if" else _WRITE, Word(value, word.certainty))
+    elif name in _COPIES:
+        yield from _copies(name, operands, arguments, is_deep)
+    elif name == "git":
+        yield from _git(operands)
+    elif name in _WRITES or name in _AFTER_ONE:
+        for word in operands[name in _AFTER_ONE :]:
+            yield Named(_WRITE, word, is_deep)
+            if name.startswith(("gz", "bz", "xz")):
+                yield Named(_READ, word)
+    elif name in _SEARCHES:
+        has_pattern = any(option.startswith(("-e", "-f", "--regexp", "--file")) for option in options)
+        files = operands if has_pattern else operands[1:]
+        for word in files:
+            yield Named(_READ, word, is_deep)
+        if not files and is_deep:
+            yield Named(_READ, Word("."), is_deep)
+    elif name in _READS:
+        for word in operands:
+            if not (name == "find" and word.text.startswith(("(", "!"))):
+                yield Named(_READ, word, is_deep, is_sure=name != "find")
+        if name == "find":
+            yield Named(_READ, operands[0] if operands else Word("."), is_sure=False)
+        if name == "uniq":
+            yield from (Named(_WRITE, word) for word in operands[1:2])
+    elif name in SHELLS:
+        yield from (Named(_READ, word) for word in operands[:1] if " " not in word.text)
+    elif name not in ("echo", "printf", "test", "[", "[[", "export", "for"):
+        yield from (Named(_READ, word, is_sure=False) for word in operands)
+
+
+def _operands(arguments: Sequence[Word]) -> list[Word]:
+    found: list[Word] = []
+    only_operands = False
+    for word in arguments:
+        if word.text == "--" and not only_operands:
+            only_operands = True
+        elif only_operands or not word.text.startswith("-"):
+            found.append(word)
+    return found
+
+
+def _of_options(name: str, arguments: Sequence[Word]) -> Iterator[Named]:
+    outputs = _OUTPUT.get(name, ())
+    for index, word in enumerate(arguments):
+        text = word.text
+        option, has_value, value = text.partition("=")
+        if option in outputs and has_value:
+            yield Named(_WRITE, Word(value, word.certainty))
+        elif text in outputs and index + 1 < len(arguments):
+            yield Named(_WRITE, arguments[index + 1])
+        elif (short := next((o for o in outputs if len(o) == 2 and text.startswith(o) and text != o), "")) != "":
+            yield Named(_WRITE, Word(text.removeprefix(short), word.certainty))
+        elif name not in ("echo", "printf"):
+            for part in (value, text.rpartition("@")[2] if "@" in text else "", text[2:] if text[:1] == "-" else ""):
+                if part:
+                    yield Named(_READ, Word(part, word.certainty), is_sure=False)
+
+
+def _copies(name: str, operands: list[Word], arguments: Sequence[Word], is_deep: bool) -> Iterator[Named]:
+    target = next(
+        (
+            value
+            for word, following in zip(arguments, [*arguments[1:], Word("")], strict=True)
+            if (value := _target(word, following)) is not None
+        ),
+        None,
+    )
+    if target is not None:
+        sources = [word for word in operands if word is not target]
+    else:
+        sources, target = operands[:-1] or operands, operands[-1] if operands else None
+    for word in sources:
+        yield Named(_READ, word, is_deep)
+        if name == "mv":
+            yield Named(_WRITE, word, is_deep)
+    if target is not None and (len(operands) > 1 or target not in operands):
+        yield Named(_WRITE, target)
+        for word in sources:
+            # Into a directory it comes under its own name.
+            inside = f"{target.text.rstrip('/')}/{word.text.rstrip('/').rpartition('/')[2]}"
+            yield Named(_WRITE, Word(inside, max(target.certainty, word.certainty)))
+
+
+def _target(word: Word, following: Word) -> Word | None:
+    if word.text in ("-t", "--target-directory"):
+        return following
+    if word.text.startswith("--target-directory="):
+        return Word(word.text.partition("=")[2], word.certainty)
+    return None
+
+
+def _git(operands: list[Word]) -> Iterator[Named]:
+    subcommand = operands[0].text if operands else ""
+    for word in operands[1:]:
+        if subcommand in ("rm", "mv", "clean"):
+            yield Named(_WRITE, word)
+        if subcommand == "mv":
+            yield Named(_READ, word)
+        yield Named(_READ, word, is_sure=False)
+        if ":" in word.text:
+            yield Named(_READ, Word(word.text.partition(":")[2], word.certainty))

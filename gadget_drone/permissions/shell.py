@@ -1,0 +1,255 @@
+"""What a command line would reach: the accesses that `decide` judges.
+
+    accesses_of("cat notes | tee out; git push", project)
+    # execute cat notes, read notes, execute tee out, write out, execute git push
+
+Each simple command counts, wherever it stands; one that others start (`env`, `xargs`, `sh -c`) counts for itself beside
+them. A program may do what its rules do not say: `make` runs what its file says. Rules are about what a model asks for;
+what holds a program is the sandbox.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from gadget_api.permissions import Access, Capability
+from gadget_drone.permissions.files import Named, files_of
+from gadget_drone.permissions.names import names
+from gadget_drone.permissions.patterns import ANY_OF, UNKNOWN, normal_path
+from gadget_drone.permissions.programs import Command, changes_what_runs, program_name, started_by
+from gadget_drone.permissions.syntax import Parsed, Redirection, Simple, parse
+from gadget_drone.permissions.words import Certainty, Unreadable, Word
+
+UNREADABLE = "$(unreadable) "
+"""Before the text of a command of which it is not known what it runs. It begins with a dollar, as all that does."""
+_MAX_SHOWN = 2000
+_MAX_NESTING = 8
+_MAX_ACCESSES = 400
+_MAX_DIRECTORIES = 8
+_NO_FILES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "-"})
+_NETWORK = names("curl wget ssh scp sftp ftp telnet nc ncat netcat rsync ping http https xh aria2c")
+_GIT_NETWORK = frozenset({"clone", "fetch", "ls-remote", "pull", "push", "remote"})
+_HOST = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^@/\s]*@)?(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+)(?::\d+)?(?::|/|$)")
+
+
+def accesses_of(command: str, project_dir: Path) -> tuple[Access, ...]:
+    """What `/bin/sh -c command`, run in `project_dir`, would reach, without repeats; never nothing.
+
+    It looks at the file system to follow symlinks: call it in a thread. What cannot be read is an EXECUTE whose target
+    begins with `UNREADABLE`.
+    """
+    found = _Found(project_dir)
+    found.script(command, 0)
+    return tuple(found.accesses) or (Access(capability=Capability.EXECUTE, target=command[:_MAX_SHOWN]),)
+
+
+class _Found:
+    def __init__(self, project_dir: Path) -> None:
+        self._root = os.path.realpath(project_dir)
+        self._given_root = os.path.abspath(project_dir)
+        self._directories: list[str] = [""]
+        """Where the commands may run, relative to the project or absolute."""
+        self._is_lost = False
+        """Whether they may run elsewhere, too."""
+        self.accesses: dict[Access, None] = {}
+
+    def script(self, text: str, nesting: int) -> None:
+        try:
+            if nesting > _MAX_NESTING:
+                raise Unreadable("it is nested too deeply")
+            parsed = parse(text)
+        except (Unreadable, RecursionError):
+            return self._unreadable(text)
+        if not _is_calculation_known(parsed):
+            self._unreadable(text)
+        if parsed.has_loops and any(_changes_directory(simple) for simple in parsed.commands):
+            self._is_lost = True
+        for simple in parsed.commands:
+            if len(self.accesses) > _MAX_ACCESSES:
+                return self._unreadable(text)
+            self._simple(simple, nesting)
+
+    def _add(self, capability: Capability, target: str) -> None:
+        self.accesses[Access(capability=capability, target=target)] = None
+
+    def _unreadable(self, text: str) -> None:
+        self._add(Capability.EXECUTE, UNREADABLE + text[:_MAX_SHOWN])
+
+    def _simple(self, simple: Simple, nesting: int) -> None:
+        for name, value in simple.assignments:
+            if changes_what_runs(name):
+                self._unreadable(f"{name}={value.text}")
+        if simple.words:
+            self._command(simple.words, simple.redirections, nesting)
+        for redirection in simple.redirections:
+            self._redirection(redirection)
+
+    def _command(self, words: Sequence[Word], redirections: Sequence[Redirection], nesting: int) -> None:
+        line = " ".join([_first(words[0]), *(word.text for word in words[1:])])
+        if words[0].certainty is not Certainty.KNOWN and words[0].text != "[":
+            return self._unreadable(line)
+        self._add(Capability.EXECUTE, line)
+        try:
+            if nesting > _MAX_NESTING:
+                raise Unreadable("it is nested too deeply")
+            started = list(started_by(words, redirections))
+        except Unreadable:
+            self._unreadable(line)
+            started = []
+        for named in files_of(words):
+            self._file(named)
+        for host in _hosts(words):
+            self._add(Capability.NETWORK, host)
+        if program_name(words[0].text) in ("cd", "pushd", "popd"):
+            self._change_directory(words[1:])
+        for inner in started:
+            if isinstance(inner, Command):
+                self._command(inner.words, redirections, nesting + 1)
+            else:
+                self.script(inner.text, nesting + 1)
+
+    def _redirection(self, redirection: Redirection) -> None:
+        operator, target = redirection.operator, redirection.target
+        if operator.startswith("<<"):
+            return
+        if operator in (">&", "<&") and (target.text.rstrip("-").isdigit() or target.text == "-"):
+            return
+        if operator in ("<", "<>", "<&"):
+            self._file(Named(Capability.READ, target))
+        if operator != "<" and operator != "<&":
+            self._file(Named(Capability.WRITE, target))
+
+    def _change_directory(self, arguments: Sequence[Word]) -> None:
+        operands = [word for word in arguments if not word.text.startswith("-") or word.text == "-"]
+        if len(operands) != 1 or operands[0].certainty is not Certainty.KNOWN or operands[0].text == "-":
+            self._is_lost = True
+            return
+        text = self._expanded(operands[0].text)
+        found = {*self._directories, *(os.path.join(directory, text) for directory in self._directories)}
+        self._directories = sorted(found)[:_MAX_DIRECTORIES]
+        self._is_lost = self._is_lost or len(found) > _MAX_DIRECTORIES
+
+    # Files
+
+    def _file(self, named: Named) -> None:
+        word = named.word
+        if word.text in _NO_FILES or word.text == "" or "\0" in word.text:
+            return
+        is_hidden_glob = re.search(r"(^|/)\.[^/]*[*?\[]|[*?\[][^/]*\.\.", word.text)
+        if word.certainty is Certainty.UNKNOWN or (word.certainty is Certainty.GLOB and is_hidden_glob):
+            if named.is_sure or word.text.startswith("$"):
+                self._add(named.capability, UNKNOWN + word.text)
+            return
+        text = self._expanded(word.text)
+        for directory in self._directories:
+            path = os.path.join(self._root, directory, text)
+            if word.certainty is Certainty.GLOB:
+                if named.is_sure:
+                    self._glob(named.capability, path)
+                continue
+            if not named.is_sure and not _exists(path):
+                continue
+            self._path(named, path)
+        if self._is_lost and named.is_sure and not text.startswith("/"):
+            self._add(named.capability, UNKNOWN + text)
+
+    def _path(self, named: Named, path: str) -> None:
+        # Where the text leads and where the links lead: `ln -s` must not make another file of it.
+        for found in dict.fromkeys((self._relative(os.path.normpath(path)), self._relative(os.path.realpath(path)))):
+            is_deep = named.is_deep and not os.path.isfile(path)
+            self._add(named.capability, f"{found.rstrip('/')}/" if is_deep else found)
+        if named.is_deep and named.capability is Capability.READ:
+            for entry in _likely_secrets(path):
+                self._add(Capability.READ, self._relative(entry))
+
+    def _glob(self, capability: Capability, path: str) -> None:
+        fixed = re.split(r"[*?\[]", path)[0].rpartition("/")[0]
+        for start in dict.fromkeys((os.path.normpath(fixed), os.path.realpath(fixed))):
+            self._add(capability, ANY_OF + self._relative(os.path.normpath(start + path[len(fixed) :])))
+
+    def _expanded(self, text: str) -> str:
+        return os.path.expanduser(text) if text == "~" or text.startswith("~/") else text
+
+    def _relative(self, path: str) -> str:
+        for root in (self._root, self._given_root):
+            if path == root:
+                return "."
+            if path.startswith(root + "/"):
+                return path[len(root) + 1 :]
+        home = os.path.expanduser("~")
+        return f"~{path[len(home) :]}" if path.startswith(home + "/") and home != "/" else normal_path(path)
+
+
+def _first(word: Word) -> str:
+    """The name of a command; one with blanks is quoted, so that it is not taken for two words."""
+    return word.text if word.text and not re.search(r"\s", word.text) else f"'{word.text}'"
+
+
+def _exists(path: str) -> bool:
+    try:
+        return os.path.lexists(path)
+    except (OSError, ValueError):
+        return False
+
+
+def _likely_secrets(directory: str) -> Iterator[str]:
+    """Directly in it: what a search through a directory would print first."""
+    try:
+        with os.scandir(directory) as entries:
+            for entry, _ in zip(entries, range(2000), strict=False):
+                if entry.name.startswith(".env") or entry.name == ".netrc" or entry.name.endswith(".pem"):
+                    yield os.path.realpath(entry.path)
+    except OSError:
+        return
+
+
+def _changes_directory(simple: Simple) -> bool:
+    return bool(simple.words) and simple.words[0].text in ("cd", "pushd", "popd")
+
+
+def _is_calculation_known(parsed: Parsed) -> bool:
+    """Whether arithmetic is about numbers alone: bash runs the index in the value of a variable."""
+    if not parsed.calculated:
+        return True
+    values: dict[str, list[Word]] = {}
+    for simple in parsed.commands:
+        for name, value in simple.assignments:
+            values.setdefault(name, []).append(value)
+        if simple.words and simple.words[0].text in (
+            "read",
+            "getopts",
+            "export",
+            "printf",
+            "set",
+            "local",
+            "readonly",
+            "declare",
+        ):
+            for word in simple.words[1:]:
+                values.setdefault(word.text.partition("=")[0], []).append(Word("$", Certainty.UNKNOWN))
+    for name in parsed.calculated:
+        if name not in values:
+            return False
+        for value in values[name]:
+            if not re.fullmatch(r"-?\d*|\$\(\([^$`\[]*\)\)", value.text):
+                return False
+    return True
+
+
+def _hosts(words: Sequence[Word]) -> Iterator[str]:
+    name = program_name(words[0].text)
+    operands = [word for word in words[1:] if not word.text.startswith("-")]
+    if name == "git" and operands and operands[0].text in _GIT_NETWORK:
+        is_address = [word for word in operands[1:] if "://" in word.text or re.match(r"[\w.-]+@[\w.-]+:", word.text)]
+        if operands[0].text == "remote" and not is_address:
+            return
+        yield from map(_host, is_address or [Word("*")])
+    elif name in _NETWORK:
+        addresses = [word for word in operands if "." in word.text or "://" in word.text or ":" in word.text]
+        yield from map(_host, addresses or operands[:1] or [Word("*")])
+
+
+def _host(word: Word) -> str:
+    found = _HOST.match(word.text)
+    return found[1].lower() if found and word.certainty is Certainty.KNOWN else "*"
