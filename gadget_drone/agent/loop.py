@@ -52,7 +52,7 @@ async def run_turn(
         for call in conversation.open_calls:
             control.check()
             await events.room()
-            if call.call_id in started_before and tools.effect_of(call.name) is not SideEffect.READ_ONLY:
+            if call.call_id in started_before and tools.effect_of(call) is not SideEffect.READ_ONLY:
                 result, duration_ms = ToolResult(INTERRUPTED, is_error=True), 0
             else:
                 result, duration_ms = await _run_tool(call, tools, events, site)
@@ -127,7 +127,7 @@ async def _ask(
 async def _run_tool(call: ToolCallRequest, tools: Toolbox, events: EventStream, site: Site) -> tuple[ToolResult, int]:
     """The call's result and its milliseconds. The journal says that it starts before it does."""
     events.emit(ToolStarted, call_id=call.call_id, name=call.name, params=call.params)
-    if tools.effect_of(call.name) is not SideEffect.READ_ONLY:
+    if tools.effect_of(call) is not SideEffect.READ_ONLY:
         await events.synced()
     context = ToolContext(
         project_dir=site.project_dir,
