@@ -112,8 +112,11 @@ class Job:
                 ):
                     self._changed.clear()
                     await self._changed.wait()
-                # The command's last words are still on their way; after a daemon that keeps the pipe none come.
-                await asyncio.wait({self._pump}, timeout=SETTLE_S)
+                await self.settle()
+
+    async def settle(self) -> None:
+        """For a moment: until it has ended and said its last words, which come in either order."""
+        await asyncio.wait({self._pump, self._watch}, timeout=SETTLE_S)
 
     async def write(self, data: bytes) -> int:
         """How many bytes it took within 5 s. Raises InputClosed."""
@@ -135,7 +138,7 @@ class Job:
         """Ends all that runs of it; false when something cannot be killed."""
         self.was_stopped = self.was_stopped or self.is_running
         is_dead = await self._running.kill()
-        await asyncio.wait({self._pump, self._watch}, timeout=SETTLE_S)
+        await self.settle()
         return is_dead
 
     async def close(self) -> None:

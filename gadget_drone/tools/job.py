@@ -97,6 +97,7 @@ async def _write(job: Job, given: str | None) -> list[str]:
     try:
         taken = await job.write(data)
     except InputClosed as error:
+        await job.settle()
         raise ToolError(f"Job {job.id} takes no input any more ({job.state}).") from error
     await job.wait(_ANSWER_S)
     return [] if taken == len(data) else [f"it took only {taken} of {len(data)} bytes"]
