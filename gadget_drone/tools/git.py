@@ -85,7 +85,7 @@ async def git(
                 arguments = [*form, *commits, "--", *(f":(literal){path}" for path in paths)]
                 return await _printed(context, repository, "log", arguments, nothing="No commits.")
             case "show":
-                return await _show(context, repository, ref or "HEAD", specs)
+                return await _show(context, repository, "HEAD" if ref is None else ref, specs)
             case "blame":
                 if len(paths) != 1:
                     raise ToolError("blame needs one path.")
@@ -161,7 +161,7 @@ async def _branch(context: ToolContext, repository: Repository, name: str | None
         arguments = ["--list", "--all", "-vv", "--no-color", "--no-column"]
         return await _printed(context, repository, "branch", arguments, nothing="No branches.")
     made = await repository.branch_name(name)
-    commit = await repository.commit_of(ref or "HEAD")
+    commit = await repository.commit_of("HEAD" if ref is None else ref)
     await repository.ask("branch", "--no-track", "--no-recurse-submodules", "--", made, commit)
     return ToolResult(f"Made the branch {made} at {commit[:12]}.")
 

@@ -5,6 +5,7 @@ that resolves to another one in between (DNS rebinding) changes nothing. No prox
 """
 
 import asyncio
+import re
 import socket
 from dataclasses import dataclass
 from typing import Any
@@ -54,8 +55,9 @@ def parsed(url: str) -> URL:
     """Raises ToolError when it is none that may be fetched."""
     try:
         found = URL(url.strip())
-        host = found.raw_host
-        found.port  # noqa: B018  (raises ValueError when it is none)
+        host, _ = found.raw_host, found.port
+        if re.search(r"[\x00-\x20\x7f%]", host or ""):
+            raise ValueError("no name of a host")
     except ValueError as error:
         raise ToolError(f"{quoted(url)} is no URL.") from error
     if found.scheme not in ("http", "https") or not host:

@@ -127,9 +127,12 @@ async def _watch(running: Supervised, timeout_s: float, pump: asyncio.Task[None]
         dead = await running.kill()
         has_ended = True
         await _drain(pump, printed)
-        notes = () if dead else ("something in it could not be killed",)
+        notes = (
+            "raise timeout_s, or run it with background",
+            *(() if dead else ("something in it could not be killed",)),
+        )
         return _Ended(
-            f"killed: not done within {timeout_s:g} s; raise timeout_s, or run it with background",
+            f"killed: not done within {timeout_s:g} s",
             failed=True,
             notes=notes,
         )

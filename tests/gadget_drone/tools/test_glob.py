@@ -81,9 +81,7 @@ async def test_what_is_hidden_is_left_out_of_every_tool(tree: Path, context: Too
     hidden = replace(context, hidden=(".env*", "/keys/**", "src/deep/"))
 
     async def said(name: str, /, **params: Any) -> str:
-        return (
-            await Toolbox.standard().run(ToolCallRequest(call_id="c", name=name, params=params), hidden)
-        ).content
+        return (await Toolbox.standard().run(ToolCallRequest(call_id="c", name=name, params=params), hidden)).content
 
     for path in (".", "src"):
         for content in (

@@ -3,7 +3,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,8 +21,8 @@ def the_id(result: ToolResult) -> str:
 
 
 @pytest.fixture
-async def cat(run: Run) -> AsyncIterator[str]:
-    yield the_id(await run("shell", command="echo ready; cat", background=True))
+async def cat(run: Run) -> str:
+    return the_id(await run("shell", command="echo ready; cat", background=True))
 
 
 async def test_a_command_in_the_background_answers_with_its_first_words(run: Run) -> None:
