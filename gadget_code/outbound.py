@@ -1,14 +1,13 @@
 """Requests that go out to an address a user gave: only where it may lead."""
 
 import asyncio
-import ipaddress
 import socket
 from urllib.parse import urlsplit
 
+from gadget_api.addresses import is_public
 from gadget_api.errors import ErrorCode, InvalidInput
 
 _RESOLVE_S = 5.0
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052
 
 
 async def check_address(url: str, *, allow_private: bool) -> tuple[str, ...]:
@@ -32,15 +31,3 @@ async def check_address(url: str, *, allow_private: bool) -> tuple[str, ...]:
             ErrorCode.URL_NOT_ALLOWED,
         )
     return addresses
-
-
-def is_public(address: str) -> bool:
-    """Whether an IP address is one of the internet's, an IPv4 address inside an IPv6 one looked at as itself."""
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(ip, ipaddress.IPv6Address):
-        ip = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None) or _behind_nat64(ip) or ip
-    return ip.is_global and not (ip.is_multicast or ip.is_reserved)
-
-
-def _behind_nat64(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in _NAT64 else None

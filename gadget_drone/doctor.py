@@ -11,6 +11,7 @@ from typing import Any
 
 from gadget_api.model import utc_now
 from gadget_drone.server import Server
+from gadget_drone.tools.entry_points import find_tools
 from gadget_drone.tools.ripgrep import find_ripgrep
 from gadget_drone.workspace import inspect_workspace
 from gadget_drone.workspace_lock import Holder
@@ -49,6 +50,7 @@ def examine(workspace: Path, server: str) -> list[Finding]:
         _disk(workspace),
         *_gadget_dir(workspace),
         _sandbox(),
+        *_third_party_tools(),
         *asyncio.run(_server(server)),
     ]
 
@@ -117,6 +119,16 @@ def _sandbox() -> Finding:
     found = shutil.which("bwrap")
     says = found or "bubblewrap is not installed: commands run with all your rights (apt install bubblewrap)"
     return Finding("sandbox", found is not None, says, is_needed=False)
+
+
+def _third_party_tools() -> list[Finding]:
+    from gadget_drone.tools.toolbox import BUILT_IN  # and all that its tools import: not for --help
+
+    found = find_tools({tool.spec.name for tool in BUILT_IN})
+    findings = [Finding("tools", False, problem, is_needed=False) for problem in found.problems]
+    if found.tools:
+        findings.append(Finding("tools", True, f"installed: {', '.join(tool.spec.name for tool in found.tools)}"))
+    return findings
 
 
 async def _server(url: str) -> list[Finding]:

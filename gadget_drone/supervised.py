@@ -55,6 +55,11 @@ class Supervised:
             await self._over.wait()
         return ended
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it runs any more."""
+        return self._over.is_set()
+
     async def kill(self) -> bool:
         """Ends all of it; false when something cannot be killed."""
         with suppress(OSError):  # it is over
@@ -115,8 +120,11 @@ class Supervisor:
         self._link: socket.socket | None = None
         self._running: set[Supervised] = set()
 
-    def start(self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: int) -> Supervised:
-        """Runs the program at the path `command[0]`; its input is empty, and it prints to the descriptor `output`.
+    def start(
+        self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: int, stdin: int | None = None
+    ) -> Supervised:
+        """Runs the program at the path `command[0]`; it prints to the descriptor `output`, and its input is the
+        descriptor `stdin`, or empty.
 
         Raises NotStarted, or leaves that to `Supervised.ended`.
         """
@@ -126,7 +134,7 @@ class Supervisor:
             ours.setblocking(False)
             try:
                 with theirs:
-                    self._hand_over([theirs.fileno(), output])
+                    self._hand_over([theirs.fileno(), output, *(() if stdin is None else (stdin,))])
             except BaseException:
                 ours.close()
                 raise
@@ -143,13 +151,14 @@ class Supervisor:
         self._stop()
 
     def _hand_over(self, fds: Sequence[int]) -> None:
+        count = bytes([len(fds)])
         if self._link is not None:
             try:
-                socket.send_fds(self._link, [b"c"], fds)
+                socket.send_fds(self._link, [count], fds)
                 return
             except ConnectionError:
                 self._stop()
-        socket.send_fds(self._launch(), [b"c"], fds)
+        socket.send_fds(self._launch(), [count], fds)
 
     def _launch(self) -> socket.socket:
         self._link, theirs = socket.socketpair()

@@ -3,16 +3,17 @@
     python -I -S supervisor.py LINK_FD
 
 One such program serves a drone for as long as LINK_FD, a Unix socket, is open: a fork of it is there in a millisecond,
-where a fresh interpreter took 18. For each command one byte comes with two descriptors: a socket that belongs to this
-command alone, and what the command prints to. The fork closes the link, and takes the rest from its own socket:
+where a fresh interpreter took 18. For each command one byte comes, the number of descriptors with it: a socket that
+belongs to this command alone, what the command prints to, and, where it has an input, that. The fork closes the link,
+and takes the rest from its own socket:
 
     four bytes, big-endian: the length of what follows
     the directory, the number of words of the command, the words, NAME=VALUE...; a NUL (none can have one) between them
 
-The command's first word is the path of a program; from here come its empty input, its resource limits and its user,
-nothing else. Back goes one line: when the command did not start, an errno; when it has ended, the id of its process
-group, its status (minus the signal that killed it), and whether something that it started still runs (1 or 0). The
-socket closes when nothing does any more.
+The command's first word is the path of a program; from here come its resource limits and its user, and its input where
+that is empty, nothing else. Back goes one line: when the command did not start, an errno; when it has ended, the id of
+its process group, its status (minus the signal that killed it), and whether something that it started still runs (1 or
+0). The socket closes when nothing does any more.
 
 When the drone closes its end, or only the direction to here - it lets go of the command, or is dead - all is ended:
 SIGTERM, and SIGKILL after `GRACE_S`. The drone alone has that end: this program never does, so no copy hides its death.
@@ -31,7 +32,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 GRACE_S = 2.0
@@ -50,27 +51,30 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the forks
     link = socket.socket(fileno=int(sys.argv[1]))
     while True:
-        _, fds, _, _ = socket.recv_fds(link, 1, 2)
-        if len(fds) < 2:
+        count, fds, _, _ = socket.recv_fds(link, 1, 3)
+        if not count or len(fds) < count[0]:
             return  # the drone has closed it, or we are out of descriptors: it starts another one
         for fd in fds:
             os.set_inheritable(fd, False)
-        drone, output = socket.socket(fileno=fds[0]), fds[1]
+        drone, streams = socket.socket(fileno=fds[0]), fds[1:]
         try:
             if os.fork() == 0:
                 try:
                     link.close()
                     with drone:  # closed before the memory is given back: the drone waits for that
-                        _supervise(drone, output, (*ignored_here, *_IGNORED_BY_PYTHON))
+                        _supervise(drone, streams, (*ignored_here, *_IGNORED_BY_PYTHON))
                 finally:
                     os._exit(0)
         except OSError as error:
             _say(drone, error.errno)
         drone.close()
-        os.close(output)
+        for stream in streams:
+            os.close(stream)
 
 
-def _supervise(drone: socket.socket, output: int, default_signals: Collection[int]) -> None:
+def _supervise(drone: socket.socket, streams: Sequence[int], default_signals: Collection[int]) -> None:
+    """`streams` are the command's output and, where it has one, its input."""
+    output, *stdin = streams
     os.setsid()
     is_subreaper = _become_subreaper()
     try:
@@ -90,13 +94,17 @@ def _supervise(drone: socket.socket, output: int, default_signals: Collection[in
             words[0],
             words,
             dict(variable.split(b"=", 1) for variable in variables),
-            file_actions=[(os.POSIX_SPAWN_DUP2, output, number) for number in (1, 2)],
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, fd, number)
+                for number, fd in ((1, output), (2, output), *((0, fd) for fd in stdin))
+            ],
             setsid=True,
             setsigdef=default_signals,
         )
     except OSError as error:
         return _say(drone, error.errno)
-    os.close(output)
+    for stream in streams:
+        os.close(stream)
 
     def is_anything_left() -> bool:
         """Whether something runs; reaps what has ended, and reports the command's end."""

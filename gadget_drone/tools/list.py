@@ -7,19 +7,20 @@ from typing import Annotated
 
 from pydantic import Field
 
+from gadget_drone.tools.access import reads_path
 from gadget_drone.tools.clip import quoted
 from gadget_drone.tools.confined import real_path
-from gadget_drone.tools.ripgrep import VISIBLE, ripgrep
+from gadget_drone.tools.ripgrep import ripgrep, visible
 from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError, ToolResult, tool
 
 MAX_ENTRIES = 1000
 _MAX_FILES = 200_000
 
 
-@tool(effect=SideEffect.READ_ONLY)
+@tool(effect=SideEffect.READ_ONLY, access=reads_path)
 async def list_(
     context: ToolContext,
-    path: Annotated[str, Field(description="Directory, relative to the project directory.")] = ".",
+    path: Annotated[str, Field(description="Directory in the project.")] = ".",
     depth: Annotated[int, Field(ge=1, le=20, description="How many levels to show.")] = 2,
 ) -> ToolResult:
     """List the files of a directory, without those that .gitignore names. Directories come first, with the number of
@@ -27,6 +28,7 @@ async def list_(
     directory = await asyncio.to_thread(real_path, context.project_dir, path)
     if not directory.is_dir():
         raise ToolError(f"{quoted(path)} is not a directory.")
+    root = context.project_dir.resolve()
     files: list[PurePosixPath] = []
     below = Counter[PurePosixPath]()
     """Files below each directory at the last level that is shown."""
@@ -35,14 +37,17 @@ async def list_(
     def take(name: str) -> bool:
         nonlocal seen
         seen += 1
-        file = PurePosixPath(name)
+        file = PurePosixPath(name).relative_to(base)
         if len(file.parts) > depth:
             below[PurePosixPath(*file.parts[:depth])] += 1
         else:
             files.append(file)
         return seen < _MAX_FILES
 
-    ran = await ripgrep(["--files", "--null", *VISIBLE], directory, separator=b"\0", take=take)
+    # From the root, which is what hidden patterns are relative to.
+    base = directory.relative_to(root)
+    arguments = ["--files", "--null", *visible(context.hidden), *([] if directory == root else ["--", str(base)])]
+    ran = await ripgrep(arguments, root, separator=b"\0", take=take)
     if ran.status > 1 and not seen:
         raise ToolError(f"Listing {quoted(path)} failed: {ran.errors.strip()[:500]}")
     lines = await asyncio.to_thread(_lines, files, below)

@@ -1,4 +1,4 @@
-"""Running ripgrep: what `list` and `search` stand on.
+"""Running ripgrep: what `list`, `glob` and `search` stand on.
 
 Python's own `re` cannot be interrupted on a hostile pattern; ripgrep is linear, and a process that can be killed.
 """
@@ -16,7 +16,7 @@ from gadget_drone.environment import child_environment
 from gadget_drone.tools.tool import ToolError
 
 TIMEOUT_S = 30.0
-VISIBLE = ("--hidden", "--no-require-git", "--glob=!.git", "--glob=!.gadget")
+_VISIBLE = ("--hidden", "--no-require-git", "--glob=!.git", "--glob=!.gadget")
 """What the project's ignore files leave, dot files too."""
 
 _CHUNK_BYTES = 2**16
@@ -36,6 +36,12 @@ def find_ripgrep() -> str | None:
     """The binary: the `ripgrep` wheel's, beside the interpreter, or the one on PATH."""
     beside = Path(sys.executable).parent / "rg"
     return str(beside) if os.access(beside, os.X_OK) else shutil.which("rg")
+
+
+def visible(hidden: Sequence[str]) -> list[str]:
+    """Arguments that leave out what may not be seen; to be given after other globs, for of those that match the last
+    one counts. `hidden` are patterns of .gitignore, relative to the directory that ripgrep runs in."""
+    return [*_VISIBLE, *(f"--glob=!{pattern}" for pattern in hidden)]
 
 
 async def ripgrep(arguments: Sequence[str], cwd: Path, *, separator: bytes, take: Callable[[str], bool]) -> Ran:

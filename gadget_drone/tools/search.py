@@ -5,8 +5,9 @@ from typing import Annotated
 
 from pydantic import Field
 
+from gadget_drone.tools.access import reads_path
 from gadget_drone.tools.confined import real_path
-from gadget_drone.tools.ripgrep import VISIBLE, ripgrep
+from gadget_drone.tools.ripgrep import ripgrep, visible
 from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError, ToolResult, tool
 
 MAX_LINES = 300
@@ -17,16 +18,18 @@ _EVERYTHING = frozenset({"*", "**", "**/*", "**/*.*", "*.*"})
 """Given to ripgrep these would undo .gitignore, for a glob that names a file wins over it."""
 
 
-@tool(effect=SideEffect.READ_ONLY)
+@tool(effect=SideEffect.READ_ONLY, access=reads_path)
 async def search(
     context: ToolContext,
     pattern: Annotated[str, Field(min_length=1, max_length=10_000, description="Regular expression (Rust syntax).")],
-    path: Annotated[str, Field(description="File or directory, relative to the project directory.")] = ".",
+    path: Annotated[str, Field(description="File or directory in the project.")] = ".",
     glob: Annotated[str | None, Field(max_length=1000, description="Only files such as *.py or src/**/*.ts.")] = None,
     context_lines: Annotated[int, Field(ge=0, le=20, description="Lines to show around each match.")] = 0,
+    files_only: Annotated[bool, Field(description="Only say which files match.")] = False,
+    ignore_case: bool = False,
 ) -> ToolResult:
-    """Search the files of the project, without those that .gitignore names. The answer has each file's path, then its
-    lines as number:line, or number-line for lines around a match."""
+    """Search in files, without those that .gitignore names. The answer has each file's path, then its lines as
+    number:line, or number-line for lines around a match."""
     if "\0" in pattern or "\0" in (glob or ""):
         raise ToolError("A pattern cannot contain a NUL character.")
     real = await asyncio.to_thread(real_path, context.project_dir, path)
@@ -45,8 +48,8 @@ async def search(
     wanted = [] if glob is None or glob in _EVERYTHING else [f"--glob={glob}"]
     arguments = ["--heading", "--with-filename", "--line-number", "--sort=path", f"--context={context_lines}"]
     arguments += [f"--max-columns={_MAX_COLUMNS}", "--max-columns-preview", f"--max-filesize={_MAX_FILE_SIZE}"]
-    # Of globs that match the last one counts: nobody gets at .git with theirs.
-    arguments += [*wanted, *VISIBLE, "--", pattern]
+    arguments += ["--files-with-matches"] * files_only + ["--ignore-case"] * ignore_case
+    arguments += [*wanted, *visible(context.hidden), "--", pattern]
     if real != root:
         arguments.append(str(real.relative_to(root)))
     ran = await ripgrep(arguments, root, separator=b"\n", take=take)

@@ -10,28 +10,45 @@ from typing import Annotated
 
 from pydantic import Field
 
+from gadget_api.permissions import Access, Capability
 from gadget_drone.environment import child_environment
+from gadget_drone.jobs.jobs import MAX_JOBS, TooManyJobs
 from gadget_drone.supervised import NotStarted, Supervised
+from gadget_drone.tools.job import told
 from gadget_drone.tools.output import LiveOutput, SpooledOutput
 from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError, ToolResult, tool
 
 DRAIN_S = 0.2
 """How long to wait for more once the command has ended: a daemon it left may hold the pipe open for ever."""
 _MAX_DRAIN_S = 2.0
+_WORTH_TELLING_S = 1.0
+_FIRST_WORDS_S = 1.0
+"""How long a job is waited for, that its answer may have its first words, or its end."""
 _CHUNK_BYTES = 2**18
 
 
-@tool(effect=SideEffect.OTHER)
+def _accesses(command: str, **_: object) -> list[Access]:
+    return [Access(capability=Capability.EXECUTE, target=command)]
+
+
+def _preview(context: ToolContext, command: str, **_: object) -> str:
+    return command
+
+
+@tool(effect=SideEffect.OTHER, access=_accesses, preview=_preview)
 async def shell(
     context: ToolContext,
-    command: Annotated[str, Field(min_length=1, description="Command for /bin/sh -c, run in the project directory.")],
+    command: Annotated[str, Field(min_length=1, description="For /bin/sh -c, in the project directory.")],
     timeout_s: Annotated[int, Field(ge=1, le=3600, description="Seconds until it is killed.")] = 120,
+    background: Annotated[bool, Field(description="Do not wait for its end; it has no time-out.")] = False,
 ) -> ToolResult:
-    """Run a shell command and wait for its end. Nothing can be typed in: its input is empty. The answer has its output
-    (of large output the beginning and the end) and its exit status. A server or watcher must go to the background with
-    its output in a file: `server > server.log 2>&1 &`."""
+    """Run a shell command and wait for its end. Its input is empty. The answer has its output (of large output the
+    beginning and the end) and its exit status. Run servers and watchers with background: the answer names a job for
+    the tool job."""
     if "\0" in command:
         raise ToolError("A command cannot contain a NUL character.")
+    if background:
+        return await _start_job(context, command)
     printed = SpooledOutput(context.spool_dir)
     started = time.monotonic()
     try:
@@ -43,9 +60,30 @@ async def shell(
     except BaseException:
         printed.discard()
         raise
-    notes = [f"{ended.said} after {time.monotonic() - started:.1f} s", *ended.notes]
+    took_s = time.monotonic() - started
+    notes = [ended.said + (f" after {took_s:.1f} s" if took_s > _WORTH_TELLING_S else ""), *ended.notes]
     body = text if text.endswith("\n") else f"{text}\n" if text else "(no output)\n"
     return ToolResult(f"{body}[{'; '.join(notes)}]", is_error=ended.failed, whole=whole)
+
+
+async def _start_job(context: ToolContext, command: str) -> ToolResult:
+    words, environment = context.wrap(_words(command), child_environment())
+    try:
+        job = await context.jobs.start(context.supervisor, command, words, cwd=context.project_dir, env=environment)
+    except TooManyJobs as error:
+        raise ToolError(f"{MAX_JOBS} jobs run already: stop one with the tool job.") from error
+    except NotStarted as error:
+        raise ToolError(f"The command did not start: {error.strerror}.") from error
+    # Most that cannot work say so at once.
+    await job.wait(_FIRST_WORDS_S)
+    if (failure := job.not_started) is not None:
+        job.is_end_told = True
+        raise ToolError(f"The command did not start: {failure.strerror}.")
+    return ToolResult(told(job))
+
+
+def _words(command: str) -> list[str]:
+    return ["/bin/sh", "-c", command]
 
 
 @dataclass(frozen=True)
@@ -64,9 +102,8 @@ async def _run(command: str, context: ToolContext, timeout_s: float, printed: Sp
             lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reading, "rb", buffering=0)
         )
         with closing(transport):
-            running = context.supervisor.start(
-                ["/bin/sh", "-c", command], cwd=context.project_dir, env=child_environment(), output=output.fileno()
-            )
+            words, environment = context.wrap(_words(command), child_environment())
+            running = context.supervisor.start(words, cwd=context.project_dir, env=environment, output=output.fileno())
             output.close()
             pump = asyncio.create_task(_pump(stream, printed, LiveOutput(context.output).feed))
             try:
@@ -90,8 +127,15 @@ async def _watch(running: Supervised, timeout_s: float, pump: asyncio.Task[None]
         dead = await running.kill()
         has_ended = True
         await _drain(pump, printed)
-        notes = () if dead else ("something in it could not be killed",)
-        return _Ended(f"killed: not done within {timeout_s:g} s", failed=True, notes=notes)
+        notes = (
+            "raise timeout_s, or run it with background",
+            *(() if dead else ("something in it could not be killed",)),
+        )
+        return _Ended(
+            f"killed: not done within {timeout_s:g} s",
+            failed=True,
+            notes=notes,
+        )
     except ChildProcessError as error:
         raise ToolError("What watched over the command was killed: its outcome is unknown.") from error
     finally:

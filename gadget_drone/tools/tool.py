@@ -2,25 +2,33 @@
 
 A tool is an async function whose signature and docstring are all the model is told of it:
 
-    @tool(effect=SideEffect.READ_ONLY)
+    def reached(city: str) -> list[Access]:
+        return [Access(capability=Capability.NETWORK, target="weather.example.org")]
+
+    @tool(effect=SideEffect.READ_ONLY, access=reached)
     async def weather(context: ToolContext, city: Annotated[str, Field(description="A town.")]) -> ToolResult:
         \"\"\"The weather in a city.\"\"\"
+
+`access` says what a call would reach; that is judged before it runs. How to add one: docs/howto/add-a-tool.md.
 """
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, create_model
-from pydantic.json_schema import GenerateJsonSchema
 
 from gadget_ai.client import ToolSpec
 from gadget_api.errors import ErrorCode, GadgetError
+from gadget_api.inquiries import Answer, Choice, InquiryStatus
+from gadget_api.permissions import Access, Capability
+from gadget_drone.jobs.jobs import Jobs
 from gadget_drone.supervised import Supervisor
+from gadget_drone.tools.schema import compact_schema
 
 
 class SideEffect(StrEnum):
@@ -50,6 +58,30 @@ class ToolResult:
     """A file in `ToolContext.spool_dir` with the entire output, where `content` had to be cut."""
 
 
+class Ask(Protocol):
+    """Asks the user, and waits, for hours where it must. EXPIRED and WITHDRAWN come with `default`."""
+
+    async def __call__(
+        self, question: str, choices: Sequence[Choice], *, default: Answer, takes_text: bool
+    ) -> tuple[InquiryStatus, Answer]: ...
+
+
+async def nobody(
+    question: str, choices: Sequence[Choice], *, default: Answer, takes_text: bool
+) -> tuple[InquiryStatus, Answer]:
+    """Where there is no user to ask: the default counts."""
+    return InquiryStatus.EXPIRED, default
+
+
+Command = tuple[Sequence[str], Mapping[str, str]]
+"""The words of a command, the first the path of its program, and its environment."""
+
+
+def unwrapped(words: Sequence[str], environment: Mapping[str, str]) -> Command:
+    """A command as it is: in no sandbox."""
+    return words, environment
+
+
 @dataclass(frozen=True)
 class ToolContext:
     """Where a call runs."""
@@ -61,32 +93,59 @@ class ToolContext:
     """Large outputs are kept here."""
     supervisor: Supervisor
     """Runs commands."""
+    jobs: Jobs = field(default_factory=Jobs)
+    """What runs in the background for this session; whoever makes it closes it."""
+    ask: Ask = nobody
+    network: bool = True
+    """Whether commands may use the network."""
+    wrap: Callable[[Sequence[str], Mapping[str, str]], Command] = unwrapped
+    """Makes of a command the one that is run: in the sandbox, where there is one."""
+    allow_private: bool = False
+    """Whether `fetch` may go to loopback and private addresses."""
+    hidden: Sequence[str] = ()
+    """What may not be read, as patterns of .gitignore: `search`, `list`, `glob` and `git` leave it out."""
 
 
 ToolFunction = Callable[..., Awaitable[ToolResult]]
+AccessFunction = Callable[..., Iterable[Access]]
+"""What a call would reach; takes the validated arguments as keywords."""
+PreviewFunction = Callable[..., str]
+"""What a call would do, byte for byte, to be approved; takes the context and the arguments as keywords. May block, and
+raises `ToolError` where the call would fail."""
+EffectFunction = Callable[..., SideEffect]
+"""Where the effect depends on the arguments; takes them as keywords."""
 
-
-class _CompactSchema(GenerateJsonSchema):
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        return False
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")  # what OpenAI's API takes, and begins with a letter
 
 
 @dataclass(frozen=True)
 class Tool:
     spec: ToolSpec
-    effect: SideEffect
+    effect: SideEffect | EffectFunction
     arguments: type[BaseModel]
     """Validates the arguments of a call."""
     function: ToolFunction
+    access: AccessFunction | None = None
+    """None: the tool says nothing about it, and its name is what is judged."""
+    preview: PreviewFunction | None = None
 
     @classmethod
-    def of(cls, function: ToolFunction, *, effect: SideEffect) -> "Tool":
+    def of(
+        cls,
+        function: ToolFunction,
+        *,
+        effect: SideEffect | EffectFunction,
+        access: AccessFunction | None = None,
+        preview: PreviewFunction | None = None,
+    ) -> "Tool":
         """The tool that `function` is; its first parameter takes the `ToolContext`.
 
-        A trailing underscore in its name is dropped. Raises TypeError when a parameter has no annotation or the
-        docstring is missing.
+        A trailing underscore in its name is dropped. Raises TypeError when a parameter has no annotation, the
+        docstring is missing, or the name is none that models take.
         """
         name = function.__name__.rstrip("_")
+        if not _NAME.fullmatch(name):
+            raise TypeError(f"a tool cannot be called {name!r}: ASCII letters, digits and _ alone, at most 64")
         docstring = inspect.getdoc(function)
         if not docstring:
             raise TypeError(f"the tool {name} has no docstring")
@@ -99,12 +158,25 @@ class Tool:
             fields[parameter.name] = (parameter.annotation, default)
         config = ConfigDict(extra="forbid", hide_input_in_errors=True)
         arguments: type[BaseModel] = create_model(name, __config__=config, **fields)
-        schema = arguments.model_json_schema(schema_generator=_CompactSchema)
-        for titled in (schema, *schema.get("$defs", {}).values()):
-            titled.pop("title", None)
-        return cls(ToolSpec(name, description, schema), effect, arguments, function)
+        spec = ToolSpec(name, description, compact_schema(arguments))
+        return cls(spec, effect, arguments, function, access, preview)
+
+    def effect_of(self, arguments: Mapping[str, Any]) -> SideEffect:
+        """Of a call with these validated arguments."""
+        return self.effect if isinstance(self.effect, SideEffect) else self.effect(**arguments)
+
+    def accesses(self, arguments: Mapping[str, Any]) -> list[Access]:
+        """What a call with these validated arguments would reach."""
+        if self.access is None:
+            return [Access(capability=Capability.EXECUTE, target=f"tool:{self.spec.name}")]
+        return list(self.access(**arguments))
 
 
-def tool(*, effect: SideEffect) -> Callable[[ToolFunction], Tool]:
-    """Makes a `Tool` of the function below it."""
-    return lambda function: Tool.of(function, effect=effect)
+def tool(
+    *,
+    effect: SideEffect | EffectFunction,
+    access: AccessFunction | None = None,
+    preview: PreviewFunction | None = None,
+) -> Callable[[ToolFunction], Tool]:
+    """Makes a `Tool` of the function below it. Without `access` a call counts as EXECUTE of `tool:<name>`."""
+    return lambda function: Tool.of(function, effect=effect, access=access, preview=preview)

@@ -235,3 +235,33 @@ async def test_a_command_that_was_given_up_before_it_began_never_begins(bench: B
         os.kill(pid, signal.SIGCONT)
     assert await bench.supervisor_pid() == pid
     assert not (bench.place / "ran").exists()
+
+
+async def test_a_command_reads_the_input_it_is_given(bench: Bench) -> None:
+    theirs, ours = os.pipe()
+    with (bench.place / "printed").open("w+b") as output, os.fdopen(theirs, "rb") as stdin:
+        running = bench.supervisor.start(
+            ["/bin/sh", "-c", "cat; echo; ls -l /proc/self/fd | wc -l"],
+            cwd=bench.place,
+            env={"PATH": os.environ["PATH"]},
+            output=output.fileno(),
+            stdin=stdin.fileno(),
+        )
+        stdin.close()
+        await asyncio.to_thread(os.write, ours, b"typed")
+        os.close(ours)  # nobody else has it open: cat ends
+        assert (await asyncio.wait_for(running.ended(), 20)).status == 0
+        output.seek(0)
+        assert output.read() == b"typed\n5\n"
+
+
+async def test_who_writes_to_a_command_that_has_ended_learns_it(bench: Bench) -> None:
+    theirs, ours = os.pipe()
+    with (bench.place / "printed").open("wb") as output, os.fdopen(theirs, "rb") as stdin:
+        running = bench.supervisor.start(
+            ["/bin/true"], cwd=bench.place, env={}, output=output.fileno(), stdin=stdin.fileno()
+        )
+        stdin.close()
+        await asyncio.wait_for(running.ended(), 20)
+        with os.fdopen(ours, "wb", buffering=0) as writing, pytest.raises(BrokenPipeError):
+            writing.write(b"x")

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gadget_api.messages import ToolCallRequest
+from gadget_drone.jobs.jobs import Jobs
 from gadget_drone.supervised import Supervisor
 from gadget_drone.tools.tool import ToolContext, ToolResult
 from gadget_drone.tools.toolbox import Toolbox
@@ -36,8 +37,15 @@ async def supervisor() -> AsyncIterator[Supervisor]:
 
 
 @pytest.fixture
-def context(project: Path, live: list[str], supervisor: Supervisor) -> ToolContext:
-    return ToolContext(project, live.append, project.parent / "blobs", supervisor)
+async def jobs() -> AsyncIterator[Jobs]:
+    jobs = Jobs()
+    yield jobs
+    await jobs.close()
+
+
+@pytest.fixture
+def context(project: Path, live: list[str], supervisor: Supervisor, jobs: Jobs) -> ToolContext:
+    return ToolContext(project, live.append, project.parent / "blobs", supervisor, jobs)
 
 
 @pytest.fixture
@@ -45,7 +53,7 @@ def run(context: ToolContext) -> Run:
     """Runs a built-in tool as a turn does: through the toolbox."""
     toolbox = Toolbox.standard()
 
-    async def run(name: str, **params: Any) -> ToolResult:
+    async def run(name: str, /, **params: Any) -> ToolResult:
         return await toolbox.run(ToolCallRequest(call_id="c1", name=name, params=params), context)
 
     return run

@@ -66,3 +66,10 @@ async def test_a_flood_of_matches_is_bounded(tree: Path, run: Run) -> None:
     assert len(found.content.splitlines()) <= 301
     assert found.content.endswith("[there is more: narrow it down with path, glob or a longer pattern]")
     assert len((await run("search", pattern="needle", path="wide")).content) < 1000
+
+
+async def test_only_the_names_of_files_and_any_case_on_demand(tree: Path, run: Run) -> None:
+    assert (await run("search", pattern="needle", files_only=True)).content == ".env.example\nb.txt\nsrc/a.py"
+    assert (await run("search", pattern="NEEDLE")).content == "No matches."
+    found = await run("search", pattern="NEEDLE", ignore_case=True, files_only=True)
+    assert found.content == ".env.example\nb.txt\nsrc/a.py"

@@ -1,10 +1,12 @@
 import asyncio
+import json
 from typing import Annotated, Any
 
 import pytest
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from gadget_api.messages import ToolCallRequest
+from gadget_api.permissions import Access, Capability
 from gadget_drone.tools.tool import SideEffect, Tool, ToolContext, ToolError, ToolResult, tool
 from gadget_drone.tools.toolbox import Toolbox
 
@@ -107,17 +109,133 @@ async def test_content_never_exceeds_its_bound(context: ToolContext) -> None:
     assert "bytes left out" in result.content
 
 
-def test_effects_are_known_by_name() -> None:
+def a_call(name: str, /, **params: Any) -> ToolCallRequest:
+    return ToolCallRequest(call_id="c", name=name, params=params)
+
+
+@pytest.mark.parametrize(
+    ("called", "effect"),
+    [
+        (a_call("read", path="a"), SideEffect.READ_ONLY),
+        (a_call("search", pattern="a"), SideEffect.READ_ONLY),
+        (a_call("fetch", url="https://example.org"), SideEffect.READ_ONLY),
+        (a_call("git", action="status"), SideEffect.READ_ONLY),
+        (a_call("git", action="branch"), SideEffect.READ_ONLY),
+        (a_call("git", action="branch", name="x"), SideEffect.OTHER),
+        (a_call("git", action="switch", name="x"), SideEffect.IDEMPOTENT),
+        (a_call("git", action="commit", message="x"), SideEffect.OTHER),
+        (a_call("job", action="wait", job_id="x"), SideEffect.READ_ONLY),
+        (a_call("job", action="stop", job_id="x"), SideEffect.IDEMPOTENT),
+        (a_call("job", action="write", job_id="x", input="x"), SideEffect.OTHER),
+        (a_call("ask_user", question="x"), SideEffect.IDEMPOTENT),
+        (a_call("write", path="x", content=""), SideEffect.IDEMPOTENT),
+        (a_call("shell", command="x"), SideEffect.OTHER),
+        (a_call("shell", comand="x"), SideEffect.READ_ONLY),
+        (a_call("shel", command="x"), SideEffect.READ_ONLY),
+    ],
+    ids=lambda value: " ".join(map(str, value.params.values())) if isinstance(value, ToolCallRequest) else str(value),
+)
+def test_what_a_call_does_is_known_before_it_runs(called: ToolCallRequest, effect: SideEffect) -> None:
+    assert Toolbox.standard().effect_of(called) is effect
+    assert Toolbox.standard().parallel(called) is (effect is SideEffect.READ_ONLY)
+
+
+@pytest.mark.parametrize(
+    ("called", "accesses"),
+    [
+        (a_call("list"), ["read ."]),
+        (a_call("list", path="src"), ["read src"]),
+        (a_call("glob", pattern="*.py", path="src"), ["read src"]),
+        (a_call("search", pattern="x", path="../y"), ["read ../y"]),
+        (a_call("shell", command="rm -rf x | cat"), ["execute rm -rf x | cat"]),
+        (a_call("shell", command="x", background=True), ["execute x"]),
+        (a_call("job", action="list"), []),
+        (a_call("job", action="write", job_id="a", input="rm x\n"), ["execute rm x\n"]),
+        (a_call("git", action="diff"), ["read ."]),
+        (a_call("git", action="diff", paths=["a", "b"]), ["read a", "read b"]),
+        (a_call("git", action="blame", paths=[".env"]), ["read .env"]),
+        (a_call("git", action="show", ref="HEAD:.env"), ["read .env"]),
+        (a_call("git", action="show", ref="HEAD:"), ["read ."]),
+        (a_call("git", action="commit", message="x", all=True), ["git commit"]),
+        (a_call("git", action="switch", name="main"), ["git switch main"]),
+        (a_call("git", action="branch", name="new"), ["git branch new"]),
+        (a_call("fetch", url="HTTPS://Example.ORG.:8443/a#b"), ["network example.org"]),
+        (a_call("fetch", url="https://b\u00fccher.example"), ["network xn--bcher-kva.example"]),
+        (a_call("fetch", url="https://[2606:4700::1111]/"), ["network 2606:4700::1111"]),
+        (a_call("fetch", url="file:///etc/passwd"), []),
+        (a_call("todo", items=[]), []),
+        (a_call("ask_user", question="x"), []),
+        (a_call("shell"), []),
+    ],
+    ids=str,
+)
+def test_what_a_call_reaches_is_known_before_it_runs(called: ToolCallRequest, accesses: list[str]) -> None:
+    found = Toolbox.standard().accesses(called)
+    assert [f"{access.capability} {access.target}" for access in found] == accesses
+
+
+def test_a_tool_that_declares_no_access_counts_as_a_command_of_its_name() -> None:
+    assert toolbox.accesses(a_call("echo", text="x")) == [Access(capability=Capability.EXECUTE, target="tool:echo")]
+
+
+async def test_what_would_be_approved_is_shown_byte_for_byte(context: ToolContext) -> None:
     standard = Toolbox.standard()
-    assert [spec.name for spec in standard.specs] == ["read", "write", "edit", "list", "search", "shell"]
-    read_only = {spec.name for spec in standard.specs if standard.effect_of(spec.name) is SideEffect.READ_ONLY}
-    assert read_only == {"read", "list", "search"}
-    assert standard.effect_of("write") is SideEffect.IDEMPOTENT
-    assert standard.effect_of("shell") is SideEffect.OTHER
+    assert await standard.preview(a_call("shell", command="a\n b\x1b"), context) == "a\n b\x1b"
+    assert await standard.preview(a_call("list"), context) is None
+    assert await standard.preview(a_call("shell"), context) is None
+
+
+async def test_a_call_whose_access_or_preview_fails_must_not_run(context: ToolContext) -> None:
+    def broken(*_: object, **__: object) -> Any:
+        raise KeyError("bug")
+
+    @tool(effect=SideEffect.OTHER, access=broken, preview=broken)
+    async def odd(context: ToolContext) -> ToolResult:
+        """Do it."""
+        return ToolResult("done")
+
+    with pytest.raises(ToolError, match="odd failed: KeyError"):
+        Toolbox((odd,)).accesses(a_call("odd"))
+    with pytest.raises(ToolError, match="odd failed: KeyError"):
+        await Toolbox((odd,)).preview(a_call("odd"), context)
+
+
+def test_plan_mode_has_no_tool_that_changes_anything() -> None:
+    names = {spec.name for spec in Toolbox.read_only().specs}
+    assert names == {"read", "list", "glob", "search", "fetch", "todo"}
+
+
+def test_schemas_are_short_and_need_no_references() -> None:
+    class Part(BaseModel):
+        title: str
+        count: int | None = None
+
+    @tool(effect=SideEffect.READ_ONLY)
+    async def odd(context: ToolContext, parts: list[Part], first: Part | None = None) -> ToolResult:
+        """Do it."""
+        return ToolResult("")
+
+    part = {
+        "type": "object",
+        "properties": {"title": {"type": "string"}, "count": {"type": "integer"}},
+        "required": ["title"],
+    }
+    assert odd.spec.parameters["properties"] == {"parts": {"type": "array", "items": part}, "first": part}
+
+
+def test_the_standard_toolbox_costs_the_model_little() -> None:
+    # A tool as OpenAI's API takes it. JSON has about four characters a token.
+    told = [
+        {"type": "function", "function": {"name": s.name, "description": s.description, "parameters": s.parameters}}
+        for s in Toolbox.standard().specs
+    ]
+    assert len(json.dumps(told)) / 4 < 3500
 
 
 @pytest.mark.parametrize("spec", Toolbox.standard().specs, ids=lambda spec: spec.name)
 def test_every_built_in_parameter_is_described(spec: Any) -> None:
     assert spec.parameters["additionalProperties"] is False
     assert "title" not in str(spec.parameters)
-    assert all("description" in parameter for parameter in spec.parameters["properties"].values())
+    said_by_their_name = {"action", "sort", "url", "ignore_case"}
+    for name, parameter in spec.parameters["properties"].items():
+        assert "description" in parameter or name in said_by_their_name, name

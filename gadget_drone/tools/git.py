@@ -1,0 +1,223 @@
+"""The tool `git`."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gadget_api.permissions import Access, Capability
+from gadget_drone.repository import MAX_PRINTED_BYTES, GitRefused, Repository
+from gadget_drone.tools.output import SpooledOutput
+from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError, ToolResult, tool
+
+Action = Literal["status", "diff", "log", "show", "blame", "commit", "branch", "switch"]
+Paths = tuple[Annotated[str, Field(min_length=1, max_length=4096)], ...]
+
+_PLAIN_DIFF = (
+    *("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short", "--ignore-submodules=dirty"),
+    *("--src-prefix=a/", "--dst-prefix=b/"),
+)
+_RANGE = re.compile(r"(?P<one>.*?)(?P<dots>\.{2,3})(?P<other>.*)")
+
+
+def _effect(action: Action, name: str | None, **_: object) -> SideEffect:
+    match action:
+        case "commit":
+            return SideEffect.OTHER
+        case "switch":
+            return SideEffect.IDEMPOTENT
+        case "branch" if name is not None:
+            return SideEffect.OTHER
+        case _:
+            return SideEffect.READ_ONLY
+
+
+def _accesses(action: Action, paths: Paths, ref: str | None, name: str | None, **_: object) -> list[Access]:
+    match action:
+        case "commit":
+            return [Access(capability=Capability.GIT, target="commit")]
+        case "switch":
+            return [Access(capability=Capability.GIT, target=f"switch {name or ''}".strip())]
+        case "branch" if name is not None:
+            return [Access(capability=Capability.GIT, target=f"branch {name}")]
+        case _:
+            read = list(paths)
+            if action == "show" and ref is not None and ":" in ref:
+                read.append(ref.partition(":")[2])
+            return [Access(capability=Capability.READ, target=path or ".") for path in read or ["."]]
+
+
+@tool(effect=_effect, access=_accesses)
+async def git(
+    context: ToolContext,
+    action: Action,
+    paths: Annotated[Paths, Field(max_length=200, description="Only these files or directories.")] = (),
+    ref: Annotated[
+        str | None,
+        Field(description="Commit, branch or tag; for diff and log a range a..b too; for show commit:path too."),
+    ] = None,
+    name: Annotated[
+        str | None, Field(description="branch: make this one, at ref (without: list them). switch: go to this one.")
+    ] = None,
+    message: Annotated[str | None, Field(max_length=50_000, description="For commit.")] = None,
+    staged: Annotated[bool, Field(description="diff: what is staged.")] = False,
+    all: Annotated[bool, Field(description="commit: every change, new files too.")] = False,
+    max_count: Annotated[int, Field(ge=1, le=1000, description="For log.")] = 20,
+) -> ToolResult:
+    """Look at the repository, and commit. commit takes paths, all, or what is staged; hooks do not run. For anything
+    else, such as push or merge, use the shell."""
+    try:
+        repository = await Repository.open(context.project_dir)
+        specs = [*(f":(literal){path}" for path in paths), *_excluded(context.hidden)]
+        match action:
+            case "status":
+                return await _status(context, repository, paths)
+            case "diff":
+                commits = [] if ref is None else await _range(repository, ref)
+                arguments = [*_PLAIN_DIFF, *(["--cached"] if staged else []), *commits, "--", *specs]
+                return await _printed(context, repository, "diff", arguments, nothing="No differences.")
+            case "log":
+                commits = ["HEAD"] if ref is None else await _range(repository, ref)
+                form = ["--format=%h %ad %an%d %s", "--date=iso-strict", "--no-color", f"--max-count={max_count}"]
+                arguments = [*form, *commits, "--", *(f":(literal){path}" for path in paths)]
+                return await _printed(context, repository, "log", arguments, nothing="No commits.")
+            case "show":
+                return await _show(context, repository, "HEAD" if ref is None else ref, specs)
+            case "blame":
+                if len(paths) != 1:
+                    raise ToolError("blame needs one path.")
+                commits = [] if ref is None else [await repository.commit_of(ref)]
+                arguments = ["--no-textconv", "--date=short", *commits, "--", paths[0]]
+                return await _printed(context, repository, "blame", arguments, nothing="(the file is empty)")
+            case "commit":
+                return await _commit(repository, message, paths, all)
+            case "branch":
+                return await _branch(context, repository, name, ref)
+            case "switch":
+                return await _switch(repository, name)
+    except GitRefused as error:
+        raise ToolError(error.message) from error
+
+
+async def _status(context: ToolContext, repository: Repository, paths: Sequence[str]) -> ToolResult:
+    form = ["--porcelain=v1", "--branch", "--untracked-files=normal", "--ignore-submodules=dirty"]
+    arguments = [*form, "--", *(f":(literal){path}" for path in paths)]
+    result = await _printed(context, repository, "status", arguments, nothing="")
+    notes = [] if "\n" in result.content.strip() else ["clean"]
+    if (unfinished := await repository.unfinished()) is not None:
+        notes.append(f"a {unfinished} is in progress")
+    if repository.own_filters:
+        names = ", ".join(repository.own_filters)
+        notes.append(f"filters of the repository's own configuration did not run ({names}): files may look changed")
+    return ToolResult("\n".join([result.content.rstrip(), *(f"[{note}]" for note in notes)]), whole=result.whole)
+
+
+async def _show(context: ToolContext, repository: Repository, ref: str, specs: Sequence[str]) -> ToolResult:
+    commit, colon, path = ref.partition(":")
+    sha = await repository.commit_of(commit)
+    if colon:
+        if ".." in PurePosixPath(path).parts:
+            raise ToolError("The path after the colon cannot have .. in it.")
+        return await _printed(context, repository, "show", ["--no-textconv", f"{sha}:{path}"], nothing="(it is empty)")
+    arguments = ["--stat", "--patch", "--format=medium", *_PLAIN_DIFF, sha, "--", *specs]
+    return await _printed(context, repository, "show", arguments, nothing="(nothing of it is in these paths)")
+
+
+async def _commit(repository: Repository, message: str | None, paths: Sequence[str], everything: bool) -> ToolResult:
+    if not (message or "").strip():
+        raise ToolError("A commit needs a message.")
+    if paths and everything:
+        raise ToolError("Give paths or all, not both.")
+    if (unfinished := await repository.unfinished()) is not None:
+        raise ToolError(f"A {unfinished} is in progress: finish it, or end it with `git {unfinished} --abort`, first.")
+    _refuse_own_filters(repository, "commit")
+    specs = [f":(literal){path}" for path in paths]
+    if paths:
+        await repository.ask("add", "--all", "--", *specs)
+    elif everything:
+        await repository.ask("add", "--all", "--", ".", ":(exclude,top).gadget")
+    arguments = ["commit", "--no-verify", "--no-gpg-sign", "--cleanup=whitespace", "--file=-"]
+    arguments += ["--only", "--", *specs] if paths else []
+    printed = bytearray()
+
+    async def take(chunk: bytes) -> None:
+        printed.extend(chunk)
+
+    assert message is not None
+    ran = await repository.run(arguments, take, given=message.encode(), identity=await repository.identity())
+    said = printed.decode("utf-8", "replace").strip()
+    if ran.status != 0:
+        why = f"{said}\n{ran.errors}".strip()[-2000:]
+        hint = "" if paths or everything else " (give paths or all to commit what is not staged)"
+        raise ToolError(f"Nothing was committed{hint}: {why}")
+    return ToolResult(said)
+
+
+async def _branch(context: ToolContext, repository: Repository, name: str | None, ref: str | None) -> ToolResult:
+    if name is None:
+        arguments = ["--list", "--all", "-vv", "--no-color", "--no-column"]
+        return await _printed(context, repository, "branch", arguments, nothing="No branches.")
+    made = await repository.branch_name(name)
+    commit = await repository.commit_of("HEAD" if ref is None else ref)
+    await repository.ask("branch", "--no-track", "--no-recurse-submodules", "--", made, commit)
+    return ToolResult(f"Made the branch {made} at {commit[:12]}.")
+
+
+async def _switch(repository: Repository, name: str | None) -> ToolResult:
+    if name is None:
+        raise ToolError("switch needs the name of a branch.")
+    _refuse_own_filters(repository, "switch")
+    branch = await repository.branch_name(name)
+    await repository.ask("switch", "--no-recurse-submodules", "--no-progress", branch)
+    return ToolResult(f"On the branch {branch}.")
+
+
+def _refuse_own_filters(repository: Repository, action: str) -> None:
+    if repository.own_filters:
+        raise ToolError(
+            f"The repository's own configuration has filters ({', '.join(repository.own_filters)}), programs that "
+            f"{action} would run or leave out: use the shell for it."
+        )
+
+
+async def _range(repository: Repository, ref: str) -> list[str]:
+    """`ref` with every name in it replaced by a hash."""
+    if (found := _RANGE.fullmatch(ref)) is None:
+        return [await repository.commit_of(ref)]
+    one, other = [await repository.commit_of(found[side] or "HEAD") for side in ("one", "other")]
+    return [f"{one}{found['dots']}{other}"]
+
+
+def _excluded(hidden: Sequence[str]) -> list[str]:
+    """Patterns of .gitignore as what git shows no differences of."""
+    specs: list[str] = []
+    for pattern in hidden:
+        plain = pattern.rstrip("/")
+        rooted = plain.lstrip("/") if "/" in plain else f"**/{plain}"
+        specs += [f":(top,exclude,glob){rooted}", f":(top,exclude,glob){rooted}/**"]
+    return specs
+
+
+async def _printed(
+    context: ToolContext, repository: Repository, command: str, arguments: Sequence[str], *, nothing: str
+) -> ToolResult:
+    printed = SpooledOutput(context.spool_dir)
+
+    async def take(chunk: bytes) -> None:
+        printed.feed(chunk)
+        if printed.is_large:
+            await asyncio.to_thread(printed.spool, chunk)
+
+    try:
+        ran = await repository.run([command, *arguments], take)
+        if ran.status != 0:
+            raise GitRefused(f"git {command} failed: {ran.last_words}")
+        text, whole = await asyncio.to_thread(printed.finish)
+    except BaseException:
+        printed.discard()
+        raise
+    cut = f"\n[git was ended after {MAX_PRINTED_BYTES // 2**20} MiB: ask for less]" if ran.is_cut else ""
+    return ToolResult((text or nothing) + cut, whole=whole)
