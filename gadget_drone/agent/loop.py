@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gadget_ai.client import ChatClient, ModelNotice, Restarted, TextDelta, ThinkingDelta
@@ -16,6 +16,7 @@ from gadget_api.turns import SteerOrigin
 from gadget_drone.agent.control import Control
 from gadget_drone.agent.conversation import Conversation
 from gadget_drone.agent.partial import PartialAnswer
+from gadget_drone.editing.seen import SeenFiles
 from gadget_drone.stream import EventStream
 from gadget_drone.supervised import Supervisor
 from gadget_drone.tools.tool import SideEffect, ToolContext, ToolResult
@@ -31,6 +32,7 @@ class Site:
     keep_blob: Callable[[Path], BlobRef | None]
     """Takes over the spool file of a large output, to be uploaded; None: there is no room for it."""
     supervisor: Supervisor
+    seen: SeenFiles = field(default_factory=SeenFiles)
 
 
 async def run_turn(
@@ -134,6 +136,7 @@ async def _run_tool(call: ToolCallRequest, tools: Toolbox, events: EventStream, 
         output=lambda text: events.delta("toolOutput", text, callId=call.call_id),
         spool_dir=site.spool_dir,
         supervisor=site.supervisor,
+        seen=site.seen,
     )
     begun = time.monotonic()
     result = await tools.run(call, context)

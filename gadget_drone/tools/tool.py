@@ -9,8 +9,8 @@ A tool is an async function whose signature and docstring are all the model is t
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from gadget_ai.client import ToolSpec
 from gadget_api.errors import ErrorCode, GadgetError
+from gadget_api.permissions import Access
+from gadget_drone.editing.seen import SeenFiles
 from gadget_drone.supervised import Supervisor
 
 
@@ -42,12 +44,26 @@ class ToolError(GadgetError):
 
 
 @dataclass(frozen=True)
+class Image:
+    """An image that the model is shown beside the text."""
+
+    media_type: str
+    """One of `gadget_api.images.ImageType`."""
+    data: bytes
+    """At most 2,000,000."""
+    width: int
+    height: int
+    """At most 1568 pixels, as the width."""
+
+
+@dataclass(frozen=True)
 class ToolResult:
     content: str
     """What the model is told: at most 64,000 bytes of UTF-8 once the toolbox hands it out."""
     is_error: bool = False
     whole: Path | None = None
     """A file in `ToolContext.spool_dir` with the entire output, where `content` had to be cut."""
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,9 +77,16 @@ class ToolContext:
     """Large outputs are kept here."""
     supervisor: Supervisor
     """Runs commands."""
+    seen: SeenFiles = field(default_factory=SeenFiles)
+    """What the model knows of the files: one object for the whole session."""
 
 
 ToolFunction = Callable[..., Awaitable[ToolResult]]
+AccessFunction = Callable[..., Iterable[Access]]
+"""What a call would reach; takes the validated arguments as keywords. Raises `ToolError` where they make no sense."""
+PreviewFunction = Callable[..., str]
+"""What a call would do, byte for byte, to be approved; takes the context and the arguments as keywords. May block, and
+raises `ToolError` where the call would fail."""
 
 
 class _CompactSchema(GenerateJsonSchema):
@@ -78,9 +101,18 @@ class Tool:
     arguments: type[BaseModel]
     """Validates the arguments of a call."""
     function: ToolFunction
+    access: AccessFunction | None = None
+    preview: PreviewFunction | None = None
 
     @classmethod
-    def of(cls, function: ToolFunction, *, effect: SideEffect) -> "Tool":
+    def of(
+        cls,
+        function: ToolFunction,
+        *,
+        effect: SideEffect,
+        access: AccessFunction | None = None,
+        preview: PreviewFunction | None = None,
+    ) -> "Tool":
         """The tool that `function` is; its first parameter takes the `ToolContext`.
 
         A trailing underscore in its name is dropped. Raises TypeError when a parameter has no annotation or the
@@ -102,9 +134,11 @@ class Tool:
         schema = arguments.model_json_schema(schema_generator=_CompactSchema)
         for titled in (schema, *schema.get("$defs", {}).values()):
             titled.pop("title", None)
-        return cls(ToolSpec(name, description, schema), effect, arguments, function)
+        return cls(ToolSpec(name, description, schema), effect, arguments, function, access, preview)
 
 
-def tool(*, effect: SideEffect) -> Callable[[ToolFunction], Tool]:
+def tool(
+    *, effect: SideEffect, access: AccessFunction | None = None, preview: PreviewFunction | None = None
+) -> Callable[[ToolFunction], Tool]:
     """Makes a `Tool` of the function below it."""
-    return lambda function: Tool.of(function, effect=effect)
+    return lambda function: Tool.of(function, effect=effect, access=access, preview=preview)

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from gadget_ai.client import ToolSpec
 from gadget_api.messages import ToolCallRequest
+from gadget_drone.tools.apply_patch import apply_patch
 from gadget_drone.tools.clip import clip, quoted
 from gadget_drone.tools.edit import edit
 from gadget_drone.tools.list import list_
@@ -29,7 +30,7 @@ class Toolbox:
     @classmethod
     def standard(cls) -> "Toolbox":
         """The built-in tools."""
-        return cls((read, write, edit, list_, search, shell))
+        return cls((read, write, edit, apply_patch, list_, search, shell))
 
     @classmethod
     def read_only(cls) -> "Toolbox":

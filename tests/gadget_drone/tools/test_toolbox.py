@@ -109,7 +109,7 @@ async def test_content_never_exceeds_its_bound(context: ToolContext) -> None:
 
 def test_effects_are_known_by_name() -> None:
     standard = Toolbox.standard()
-    assert [spec.name for spec in standard.specs] == ["read", "write", "edit", "list", "search", "shell"]
+    assert [spec.name for spec in standard.specs] == ["read", "write", "edit", "apply_patch", "list", "search", "shell"]
     read_only = {spec.name for spec in standard.specs if standard.effect_of(spec.name) is SideEffect.READ_ONLY}
     assert read_only == {"read", "list", "search"}
     assert standard.effect_of("write") is SideEffect.IDEMPOTENT
