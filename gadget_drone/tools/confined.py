@@ -14,6 +14,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
@@ -79,10 +80,93 @@ def read_whole(root: Path, path: str) -> bytes:
     return data
 
 
-def replace_file(root: Path, path: str, data: bytes, *, make_parents: bool = False) -> bool:
+def find_whole(root: Path, path: str) -> bytes | None:
+    """As `read_whole`; None where there is nothing, or a link to nothing."""
+    given = relative(root, path)
+    with _errors_of(path), ExitStack() as stack:
+        try:
+            _open(root, given, _O_PATH, stack)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+    return read_whole(root, path)
+
+
+def relative_target(root: Path, path: str) -> str:
+    """What `path` stands for, relative to the project and without symlinks; it need not exist.
+
+    Two paths of one file give the same, and a link gives what it points at: that is what a rule has to judge.
+    """
+    given, base = root / relative(root, path), root.resolve()
+    with _errors_of(path):
+        real = Path(os.path.realpath(given))
+        if not os.path.lexists(real) and given.is_symlink():  # writing replaces a link to nothing, by a file
+            real = Path(os.path.realpath(given.parent)) / given.name
+    if not real.is_relative_to(base):
+        raise _outside(path)
+    return str(real.relative_to(base))
+
+
+def file_mode(root: Path, path: str) -> int:
+    """The permission bits of a regular file."""
+    with _errors_of(path), ExitStack() as stack:
+        fd, _ = _open(root, relative(root, path), _O_PATH, stack)
+        found = os.fstat(fd)
+        _check_regular(found, path)
+        return stat.S_IMODE(found.st_mode)
+
+
+def remove_file(root: Path, path: str) -> None:
+    """Removes a regular file; raises `ToolError` for a symlink."""
+    given = relative(root, path)
+    with _errors_of(path), ExitStack() as stack:
+        if given.name in ("", ".."):
+            raise ToolError(f"{quoted(path)} is a directory.")
+        directory, parent = _open(root, given.parent, _O_PATH | os.O_DIRECTORY, stack)
+        found = os.stat(given.name, dir_fd=directory, follow_symlinks=False)
+        if stat.S_ISLNK(found.st_mode):
+            raise ToolError(f"{quoted(path)} is a symlink: use the shell.")
+        _check_regular(found, path)
+        _check_writable(root, parent / given.name, path)
+        os.unlink(given.name, dir_fd=directory)
+
+
+def is_symlink(root: Path, path: str) -> bool:
+    """Whether `path` itself, not what is above it, is a symlink; False where nothing is."""
+    given = relative(root, path)
+    with _errors_of(path), ExitStack() as stack:
+        try:
+            directory, _ = _open(root, given.parent, _O_PATH | os.O_DIRECTORY, stack)
+            found = os.stat(given.name or ".", dir_fd=directory, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return stat.S_ISLNK(found.st_mode)
+
+
+@dataclass(frozen=True)
+class Mode:
+    """The permission bits that a file is to have."""
+
+    bits: int | None = None
+    """None: as they are, or as a new file's are."""
+    executable: bool | None = None
+    """Whether those who may read it may run it, as git has it; None: as it is."""
+
+    def of(self, bits: int) -> int:
+        """What becomes of permission bits."""
+        bits = bits if self.bits is None else self.bits
+        if self.executable is None:
+            return bits
+        return bits & ~0o111 | ((bits & 0o444) >> 2 if self.executable else 0)
+
+
+AS_IT_IS = Mode()
+
+
+def replace_file(root: Path, path: str, data: bytes, *, make_parents: bool = False, mode: Mode = AS_IT_IS) -> bool:
     """Gives the file at `path` the content `data`, atomically; whether it is new.
 
-    A file that was there keeps its mode and owner, a symlink stays and its target is replaced.
+    A file that was there keeps its mode, unless another is given, and its owner; a symlink stays and its target is
+    replaced.
     """
     given = relative(root, path)
     with _errors_of(path), ExitStack() as stack:
@@ -93,17 +177,22 @@ def replace_file(root: Path, path: str, data: bytes, *, make_parents: bool = Fal
                 raise
             directory, parent = _open_directory(root, given.parent, stack, make=make_parents)
             _check_writable(root, parent / given.name, path)
-            _put(directory, given.name, data, None)
+            _put(directory, given.name, data, None, mode)
             return True
         old = os.fstat(fd)
         _check_regular(old, path)
         _check_writable(root, real, path)
         directory, _ = _open(root, relative(root, str(real.parent)), _O_PATH | os.O_DIRECTORY, stack)
-        _put(directory, real.name, data, old)
+        _put(directory, real.name, data, old, mode)
         return False
 
 
-def _put(directory: int, name: str, data: bytes, old: os.stat_result | None) -> None:
+def check_writable(root: Path, path: str) -> None:
+    """Raises `ToolError` where tools may not change what `path` stands for."""
+    _check_writable(root, root.resolve() / relative_target(root, path), path)
+
+
+def _put(directory: int, name: str, data: bytes, old: os.stat_result | None, mode: Mode) -> None:
     temporary = f".gadget-{secrets.token_hex(8)}.tmp"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=directory)
     try:
@@ -111,7 +200,8 @@ def _put(directory: int, name: str, data: bytes, old: os.stat_result | None) -> 
             if old is not None:
                 with suppress(PermissionError):
                     os.fchown(fd, old.st_uid, old.st_gid)
-                os.fchmod(fd, stat.S_IMODE(old.st_mode))
+            bits = stat.S_IMODE((old or os.fstat(fd)).st_mode)
+            os.fchmod(fd, mode.of(bits))
             file.write(data)
             file.flush()
             os.fsync(fd)

@@ -26,6 +26,7 @@ from gadget_ai.client import ToolSpec
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.inquiries import Answer, Choice, InquiryStatus
 from gadget_api.permissions import Access, Capability
+from gadget_drone.editing.seen import SeenFiles
 from gadget_drone.jobs.jobs import Jobs
 from gadget_drone.supervised import Supervisor
 from gadget_drone.tools.schema import compact_schema
@@ -50,12 +51,26 @@ class ToolError(GadgetError):
 
 
 @dataclass(frozen=True)
+class Image:
+    """An image that the model is shown beside the text."""
+
+    media_type: str
+    """One of `gadget_api.images.ImageType`."""
+    data: bytes
+    """At most 2,000,000."""
+    width: int
+    height: int
+    """At most 1568 pixels, as the width."""
+
+
+@dataclass(frozen=True)
 class ToolResult:
     content: str
     """What the model is told: at most 64,000 bytes of UTF-8 once the toolbox hands it out."""
     is_error: bool = False
     whole: Path | None = None
     """A file in `ToolContext.spool_dir` with the entire output, where `content` had to be cut."""
+    images: tuple[Image, ...] = ()
 
 
 class Ask(Protocol):
@@ -93,6 +108,8 @@ class ToolContext:
     """Large outputs are kept here."""
     supervisor: Supervisor
     """Runs commands."""
+    seen: SeenFiles = field(default_factory=SeenFiles)
+    """What the model knows of the files: one object for the whole session."""
     jobs: Jobs = field(default_factory=Jobs)
     """What runs in the background for this session; whoever makes it closes it."""
     ask: Ask = nobody

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from gadget_ai.client import ToolSpec
 from gadget_api.messages import ToolCallRequest
 from gadget_api.permissions import Access
+from gadget_drone.tools.apply_patch import apply_patch
 from gadget_drone.tools.ask_user import ask_user
 from gadget_drone.tools.clip import clip, quoted
 from gadget_drone.tools.edit import edit
@@ -29,7 +30,7 @@ from gadget_drone.tools.write import write
 
 log = logging.getLogger(__name__)
 
-BUILT_IN = (read, write, edit, list_, glob, search, shell, job, git, fetch, todo, ask_user)
+BUILT_IN = (read, write, edit, apply_patch, list_, glob, search, shell, job, git, fetch, todo, ask_user)
 
 _MAX_PROBLEMS = 10
 

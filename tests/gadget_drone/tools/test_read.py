@@ -45,9 +45,20 @@ async def test_what_cannot_be_read_is_said(project: Path, run: Run) -> None:
     assert (await run("read", path="three", start_line=3, end_line=2)).is_error
 
 
-async def test_bytes_that_are_not_utf8_are_replaced(project: Path, run: Run) -> None:
+async def test_other_encodings_are_read_and_named(project: Path, run: Run) -> None:
     (project / "latin").write_bytes(b"caf\xe9\n")
-    assert (await run("read", path="latin")).content == "1\tcaf�\n"
+    assert (await run("read", path="latin")).content.startswith("1\tcafé\n[the file is Windows-1252;")
+    (project / "wide").write_bytes("\ufeffcafé\r\n".encode("utf-16-le"))
+    assert (await run("read", path="wide")).content.startswith("1\tcafé\n[the file is UTF-16;")
+    (project / "mac").write_bytes(b"one\rtwo\r")
+    assert (await run("read", path="mac")).content == "1\tone\n2\ttwo\n"
+
+
+async def test_bytes_of_no_known_encoding_are_replaced(project: Path, run: Run) -> None:
+    (project / "russian").write_bytes("привет\n".encode("koi8-r"))
+    result = await run("read", path="russian")
+    assert result.content.startswith("1\t������\n[not valid UTF-8")
+    assert (await run("edit", path="russian", edits=[{"old_text": "\n", "new_text": "!\n"}])).is_error
 
 
 async def test_a_huge_sparse_file_is_given_up(project: Path, run: Run) -> None:

@@ -15,6 +15,7 @@ async def test_a_replaced_file_keeps_its_mode(project: Path, run: Run) -> None:
     script = project / "run.sh"
     script.write_text("old")
     script.chmod(0o751)
+    await run("read", path="run.sh")
     assert (await run("write", path="run.sh", content="new")).content.startswith("Replaced run.sh")
     assert script.read_text() == "new"
     assert stat.S_IMODE(script.stat().st_mode) == 0o751
