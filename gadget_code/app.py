@@ -15,7 +15,19 @@ from gadget_api.protocol import API_PREFIX
 from gadget_code.background import background_tasks
 from gadget_code.gateway import Gateway
 from gadget_code.problems import handle_errors
-from gadget_code.routes import auth, drones, health, projects, providers, sessions, turns, users
+from gadget_code.routes import (
+    auth,
+    drones,
+    health,
+    images,
+    inquiries,
+    permissions,
+    projects,
+    providers,
+    sessions,
+    turns,
+    users,
+)
 from gadget_code.service import Service
 from gadget_code.settings import Settings
 from gadget_code.sockets.connections import Connections
@@ -23,7 +35,7 @@ from gadget_code.sockets.handlers import register
 from gadget_code.sockets.server import SocketServer
 from gadget_code.store.database import Store
 
-_RESOURCES = (auth, users, projects, providers, drones, sessions, turns)
+_RESOURCES = (auth, users, permissions, projects, providers, drones, sessions, turns, inquiries, images)
 
 
 def create_app(settings: Settings, store: Store) -> ASGIApp:

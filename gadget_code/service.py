@@ -9,8 +9,12 @@ from gadget_code.settings import Settings
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.sockets.server import SocketServer
 from gadget_code.store.database import Store
+from gadget_code.turns.consequences import Consequences
 from gadget_code.turns.dispatch import Dispatcher
+from gadget_code.turns.inquiries import Inquiries
 from gadget_code.turns.leases import Leases
+from gadget_code.turns.orders import Orders
+from gadget_code.turns.policies import Policies
 from gadget_code.turns.recorder import Recorder
 from gadget_code.turns.replay import Replay
 from gadget_code.turns.sweep import Sweep
@@ -31,14 +35,20 @@ class Service:
     leases: Leases
     replay: Replay
     verbs: TurnVerbs
+    inquiries: Inquiries
+    policies: Policies
     sweep: Sweep
 
     @classmethod
     def build(cls, settings: Settings, store: Store, background: Background, sockets: SocketServer) -> "Service":
         rooms = Rooms(sockets)
-        recorder = Recorder(store, rooms, background, on_turn_over=lambda turn: verbs.after(turn))
-        dispatcher = Dispatcher(store, rooms, recorder, background)
-        leases = Leases(store, rooms, recorder)
+        orders = Orders(store, answer_within_s=int(settings.answer_hours * 3600))
+        policies = Policies(store, rooms, background)
+        inquiries = Inquiries(store, rooms, policies, background)
+        consequences = Consequences(store, rooms, inquiries)
+        recorder = Recorder(store, rooms, consequences, background, on_turn_over=lambda turn: verbs.after(turn))
+        dispatcher = Dispatcher(store, rooms, orders, recorder, background)
+        leases = Leases(store, rooms, orders, recorder, inquiries, policies)
         verbs = TurnVerbs(store, rooms, recorder, dispatcher, leases, background)
         return cls(
             settings=settings,
@@ -53,5 +63,7 @@ class Service:
             leases=leases,
             replay=Replay(sockets, store, recorder),
             verbs=verbs,
-            sweep=Sweep(store, recorder, dispatcher, leases, verbs),
+            inquiries=inquiries,
+            policies=policies,
+            sweep=Sweep(store, recorder, dispatcher, leases, inquiries, verbs),
         )

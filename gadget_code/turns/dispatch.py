@@ -14,7 +14,7 @@ from gadget_api.workspace import WorkspaceMode
 from gadget_code.background import Background
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.store.database import Store
-from gadget_code.turns.orders import work_order
+from gadget_code.turns.orders import Orders
 from gadget_code.turns.recorder import Recorder
 
 log = logging.getLogger(__name__)
@@ -31,8 +31,9 @@ class Wait:
 
 
 class Dispatcher:
-    def __init__(self, store: Store, rooms: Rooms, recorder: Recorder, background: Background) -> None:
+    def __init__(self, store: Store, rooms: Rooms, orders: Orders, recorder: Recorder, background: Background) -> None:
         self._store = store
+        self._orders = orders
         self._rooms = rooms
         self._recorder = recorder
         self._background = background
@@ -108,7 +109,7 @@ class Dispatcher:
             await self._give_back(drone, turn)
             return None
         try:
-            order = await work_order(self._store, started)
+            order = await self._orders.of(started)
             await self._rooms.call_drone(
                 drone.id, "processWorkOrder", ProcessWorkOrder(work_order=order), timeout=_OFFER_S
             )
