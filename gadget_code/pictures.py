@@ -36,8 +36,8 @@ def _image_of(data: bytes) -> tuple[ImageType, int, int] | None:
 def _webp(data: bytes) -> tuple[Literal["image/webp"], int, int] | None:
     match data[12:16]:
         case b"VP8X":
-            width = int.from_bytes(data[24:27], "little") + 1
-            return "image/webp", width, int.from_bytes(data[27:30], "little") + 1
+            sides = struct.unpack_from("6B", data, 24)
+            return "image/webp", _number(sides[:3]) + 1, _number(sides[3:]) + 1
         case b"VP8L" if data[20] == 0x2F:
             [bits] = struct.unpack_from("<I", data, 21)
             return "image/webp", (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
@@ -45,6 +45,10 @@ def _webp(data: bytes) -> tuple[Literal["image/webp"], int, int] | None:
             width, height = struct.unpack_from("<HH", data, 26)
             return "image/webp", width & 0x3FFF, height & 0x3FFF
     return None
+
+
+def _number(little_endian: tuple[int, ...]) -> int:
+    return int.from_bytes(bytes(little_endian), "little")
 
 
 def _jpeg(data: bytes) -> tuple[Literal["image/jpeg"], int, int] | None:

@@ -27,8 +27,10 @@ _REF = {"mediaType": 1, "sizeBytes": 1, "width": 1, "height": 1}
 
 
 class ImageStore:
-    def __init__(self, collection: AsyncCollection[Document]) -> None:
+    def __init__(self, collection: AsyncCollection[Document], max_bytes: int = MAX_BYTES_OF_USER) -> None:
         self.collection = collection
+        self._max_bytes = max_bytes
+        """Of all images of one user."""
 
     async def put(self, user: str, sha256: str, image: ImageRef, data: bytes) -> ImageRef:
         """Keeps an image of `user`; the same bytes again are the same image. Raises InvalidInput past the quota."""
@@ -42,9 +44,9 @@ class ImageStore:
                 known = await self.collection.find_one(again, _REF)
             if known is not None:
                 return ImageRef.model_validate(known)
-            if await self.used_bytes(user) + len(data) > MAX_BYTES_OF_USER:
+            if await self.used_bytes(user) + len(data) > self._max_bytes:
                 raise InvalidInput(
-                    f"Your images have {MAX_BYTES_OF_USER // 1024**2:,} MiB already; delete sessions that use some."
+                    f"Your images may have {self._max_bytes // 1024**2:,} MiB; delete sessions that use some."
                 )
             document = {
                 **image.model_dump(),

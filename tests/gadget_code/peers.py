@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -317,3 +318,25 @@ def a_web(directory: Path, mongodb_url: str, **settings: str) -> Iterator[Web]:
     finally:
         web.stop()
     assert "Traceback" not in web.output, web.output
+
+
+def an_inquiry(of: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
+    """An approval of a command, as a drone asks for it."""
+    return {
+        "_id": new_id(),
+        "createdAt": iso(utc_now()),
+        "user": of["user"],
+        "session": of["session"],
+        "turn": of["_id"],
+        "kind": "approval",
+        "callId": "c1",
+        "title": "Run a command",
+        "detail": "npm run test -- --watch",
+        "choices": [{"id": name, "label": name} for name in ("once", "session", "project", "deny")],
+        "takesText": True,
+        "default": {"choice": "deny"},
+        "verdicts": [],
+        "rule": {"decision": "allow", "capability": "execute", "pattern": "npm run *"},
+        "expiresAt": iso(utc_now() + timedelta(hours=1)),
+        **fields,
+    }
