@@ -17,6 +17,7 @@ from gadget_code.gateway import Gateway
 from gadget_code.problems import handle_errors
 from gadget_code.routes import (
     auth,
+    branching,
     drones,
     health,
     images,
@@ -26,6 +27,7 @@ from gadget_code.routes import (
     providers,
     sessions,
     turns,
+    usage,
     users,
 )
 from gadget_code.service import Service
@@ -35,7 +37,20 @@ from gadget_code.sockets.handlers import register
 from gadget_code.sockets.server import SocketServer
 from gadget_code.store.database import Store
 
-_RESOURCES = (auth, users, permissions, projects, providers, drones, sessions, turns, inquiries, images)
+_RESOURCES = (
+    auth,
+    users,
+    permissions,
+    projects,
+    providers,
+    drones,
+    branching,
+    sessions,
+    turns,
+    inquiries,
+    images,
+    usage,
+)
 
 
 def create_app(settings: Settings, store: Store) -> ASGIApp:

@@ -17,6 +17,7 @@ from gadget_code.turns.orders import Orders
 from gadget_code.turns.policies import Policies
 from gadget_code.turns.recorder import Recorder
 from gadget_code.turns.replay import Replay
+from gadget_code.turns.reverting import Reverting
 from gadget_code.turns.sweep import Sweep
 from gadget_code.turns.verbs import TurnVerbs
 
@@ -37,6 +38,7 @@ class Service:
     verbs: TurnVerbs
     inquiries: Inquiries
     policies: Policies
+    reverting: Reverting
     sweep: Sweep
 
     @classmethod
@@ -65,5 +67,6 @@ class Service:
             verbs=verbs,
             inquiries=inquiries,
             policies=policies,
+            reverting=Reverting(store, rooms),
             sweep=Sweep(store, recorder, dispatcher, leases, inquiries, verbs),
         )

@@ -1,7 +1,7 @@
 """Turns as documents: what their events add up to, and where they stand."""
 
 from collections.abc import Collection, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from pymongo import IndexModel
@@ -16,6 +16,9 @@ from gadget_api.turns import MAX_STEERS, ChatTurn, ChatTurnStatus, Steer, Waitin
 from gadget_code.store.records import Document, Records, store_errors
 
 _UNFINISHED = [ChatTurnStatus.QUEUED, ChatTurnStatus.PROCESSING]
+
+PAID = {"store.copyOf": None}
+"""Matches turns that cost something: a fork's copies did not."""
 
 INDEXES = [
     IndexModel([("session", 1), ("_id", -1)], name="session"),
@@ -177,7 +180,7 @@ class TurnStore(Records[ChatTurn]):
     async def spent_before(self, turn: ChatTurn) -> Spent:
         """What the session's turns before this one have used; those that were taken back have cost, too."""
         ms = {"$subtract": ["$stats.durationMs", {"$ifNull": ["$store.waitedMs", 0]}]}
-        begun = {"session": turn.session, "_id": {"$lt": turn.id}, "lastSeq": {"$gt": 1}}
+        begun = {"session": turn.session, "_id": {"$lt": turn.id}, "lastSeq": {"$gt": 1}, **PAID}
         sums = {
             "steps": {"$sum": "$stats.stepCount"},
             "tokens": {"$sum": {"$add": ["$stats.inputTokens", "$stats.responseTokens"]}},
@@ -244,6 +247,34 @@ class TurnStore(Records[ChatTurn]):
         with store_errors():
             found = self.collection.find(query, {"_id": 1, "lastSeq": 1}).sort("_id", 1)
             return [(str(document["_id"]), int(document["lastSeq"])) async for document in found]
+
+    async def copy(self, turn: ChatTurn, copy: str, session: str) -> None:
+        """A copy of a turn that is over, in another session. What its user had to do with it is not copied."""
+        fields = {"id": copy, "session": session, "steers": (), "inquiry": None, "reverted": False}
+        with store_errors():
+            document = await self.collection.find_one({"_id": turn.id}, {"store.images": 1})
+        images = (document or {}).get("store", {}).get("images")
+        await self.insert(turn.replace(**fields), copyOf=turn.id, **({"images": images} if images else {}))
+
+    async def first_with_checkpoint(self, session: str) -> ChatTurn | None:
+        """The session's first turn that counts and changed files."""
+        found = await self.all({"session": session, "checkpoint": {"$gt": ""}, "reverted": {"$ne": True}}, limit=1)
+        return found[0] if found else None
+
+    async def take_back(self, turns: list[str], at: datetime) -> None:
+        """No model reads them any more; `bring_back` finds them by `at`."""
+        with store_errors():
+            await self.collection.update_many(
+                {"_id": {"$in": turns}}, {"$set": {"reverted": True, "store.revertedAt": at}}
+            )
+
+    async def bring_back(self, session: str, at: datetime) -> list[ChatTurn]:
+        """Those that were taken back `at`, oldest first: they count again."""
+        query = {"session": session, "reverted": True, "store.revertedAt": at}
+        turns = await self.all(query, limit=100_000)
+        with store_errors():
+            await self.collection.update_many(query, {"$set": {"reverted": False}, "$unset": {"store.revertedAt": ""}})
+        return turns
 
     async def images_of(self, session: str) -> list[str]:
         """The images that its turns name."""

@@ -340,3 +340,25 @@ def an_inquiry(of: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
         "expiresAt": iso(utc_now() + timedelta(hours=1)),
         **fields,
     }
+
+
+async def a_finished_turn(
+    user: User, drone: PlayedDrone, session: Mapping[str, Any], content: str = "Go on.", *more: dict[str, Any]
+) -> dict[str, Any]:
+    """A turn that the drone has worked on and ended: the events `more` (types and fields), a step, the end."""
+    turn = await a_turn(user, session, content)
+    order = await drone.order(turn["_id"])
+    played = Played(turn, epoch=order["epoch"])
+    for fields in more:
+        await drone.send(played.event(**fields))
+    await drone.send(played.step(content=f"Answer to {content}", inputTokens=100, responseTokens=10))
+    await drone.send(played.complete())
+    await drone.acked(turn["_id"], played.seq)
+    await drone.report("available")
+    return await user.until_over(turn["_id"])
+
+
+def a_checkpoint(letter: str, parent: str | None = None, files: int = 0) -> dict[str, Any]:
+    """The fields of a checkpoint's event; checkpoints are named by a letter here."""
+    taken = {"checkpointId": letter * 40, "parent": parent and parent * 40, "fileCount": files}
+    return {"type": "checkpoint", "checkpoint": taken}

@@ -2,11 +2,13 @@
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gadget_api.events import turn_event
 from gadget_api.ids import new_id
 from gadget_api.inquiries import Answer, Inquiry
 from gadget_api.model import iso, utc_now
@@ -149,11 +151,12 @@ async def test_an_approval_for_longer_becomes_a_rule_and_a_policy(
             inquiry = await asked(drone, played, turn)
             await user.post(f"/inquiries/{inquiry['_id']}/answer", {"choice": choice})
         assert (await user.get(path))["rules"] == [rule]
-        pushed = await drone.until(
-            "setPolicy", lambda p, scope=choice: any(r["scope"] == scope for r in p["policy"]["rules"])
-        )
+        pushed = await drone.until("setPolicy", partial(_has_rule, {**rule, "scope": choice}))
         assert pushed["turnId"] == turn["_id"]
-        assert {**rule, "scope": choice} in pushed["policy"]["rules"]
+
+
+def _has_rule(rule: dict[str, Any], push: dict[str, Any]) -> bool:
+    return rule in push["policy"]["rules"]
 
 
 async def test_a_drone_cannot_have_a_rule_made_that_is_no_approval_of_what_it_asked(
@@ -231,8 +234,6 @@ def _turn(**fields: Any) -> ChatTurn:
 
 
 def _asks(turn: ChatTurn, inquiry: dict[str, Any], seq: int = 1) -> tuple[Any, StoredEvent]:
-    from gadget_api.events import turn_event
-
     played = Played({"_id": turn.id, "session": turn.session}, epoch=turn.epoch, seq=seq - 1)
     event = turn_event.validate_python(played.event("inquiryAsked", inquiry=inquiry))
     return event, StoredEvent(seq, turn.epoch, event.type, event.model_dump_json())

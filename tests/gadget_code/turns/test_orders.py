@@ -1,5 +1,6 @@
 """What a drone is given to work by: policy, fallbacks, budgets, images; and what changes while it works."""
 
+from functools import partial
 from typing import Any
 
 from gadget_api.ids import new_id
@@ -90,7 +91,11 @@ async def test_the_rules_of_every_scope_are_in_the_order_and_reach_a_running_tur
         (f"/projects/{session['project']}", {"trusted": False}, {"trustsRepository": False}),
     ):
         assert (await user.http.patch(path, json=changes)).status_code == 200
-        await drone.until("setPolicy", lambda p, e=expected: p["policy"].items() >= e.items())
+        await drone.until("setPolicy", partial(_says, expected))
+
+
+def _says(expected: dict[str, Any], push: dict[str, Any]) -> bool:
+    return bool(push["policy"].items() >= expected.items())
 
 
 async def test_a_drone_that_comes_back_is_told_what_it_may_do_now(
