@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
+from gadget_api.traces import Tracer
 from gadget_code.auth.limits import LoginLimits
 from gadget_code.auth.passwords import Passwords
 from gadget_code.background import Background
+from gadget_code.metrics import Metrics
 from gadget_code.settings import Settings
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.sockets.server import SocketServer
@@ -36,22 +38,26 @@ class Service:
     leases: Leases
     replay: Replay
     verbs: TurnVerbs
+    metrics: Metrics
     inquiries: Inquiries
     policies: Policies
     reverting: Reverting
     sweep: Sweep
 
     @classmethod
-    def build(cls, settings: Settings, store: Store, background: Background, sockets: SocketServer) -> "Service":
+    def build(
+        cls, settings: Settings, store: Store, background: Background, sockets: SocketServer, tracer: Tracer
+    ) -> "Service":
         rooms = Rooms(sockets)
         orders = Orders(store, answer_within_s=int(settings.answer_hours * 3600))
         policies = Policies(store, rooms, background)
         inquiries = Inquiries(store, rooms, policies, background)
         consequences = Consequences(store, rooms, inquiries)
-        recorder = Recorder(store, rooms, consequences, background, on_turn_over=lambda turn: verbs.after(turn))
-        dispatcher = Dispatcher(store, rooms, orders, recorder, background)
+        metrics = Metrics()
+        recorder = Recorder(store, rooms, consequences, metrics, background, lambda turn: verbs.after(turn))
+        dispatcher = Dispatcher(store, rooms, orders, recorder, background, tracer)
         leases = Leases(store, rooms, orders, recorder, inquiries, policies)
-        verbs = TurnVerbs(store, rooms, recorder, dispatcher, leases, background)
+        verbs = TurnVerbs(store, rooms, recorder, dispatcher, leases, background, tracer)
         return cls(
             settings=settings,
             store=store,
@@ -65,6 +71,7 @@ class Service:
             leases=leases,
             replay=Replay(sockets, store, recorder),
             verbs=verbs,
+            metrics=metrics,
             inquiries=inquiries,
             policies=policies,
             reverting=Reverting(store, rooms),

@@ -1,6 +1,8 @@
 """Chat sessions and the turns in them."""
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Header
 
 from gadget_api.commands import NewTurn, SessionUpdated
 from gadget_api.errors import Conflict, ErrorCode, NotFound
@@ -109,9 +111,15 @@ async def list_turns(
 
 
 @router.post("/{session_id}/turns", status_code=201)
-async def create_turn(session_id: str, new: NewTurn, caller: IdeCaller, service: WithService) -> ChatTurn:
+async def create_turn(
+    session_id: str,
+    new: NewTurn,
+    caller: IdeCaller,
+    service: WithService,
+    traceparent: Annotated[str | None, Header()] = None,
+) -> ChatTurn:
     """Submits a prompt. The same `promptId` again answers the same turn."""
-    return await service.verbs.submit(caller.user, session_id, new.content, new.prompt_id, new.images)
+    return await service.verbs.submit(caller.user, session_id, new.content, new.prompt_id, new.images, traceparent)
 
 
 @router.get("/{session_id}/context")

@@ -25,6 +25,7 @@ from gadget_api.inquiries import InquiryStatus
 from gadget_api.providers import ModelPrice
 from gadget_api.turns import ChatTurn, ChatTurnStatus
 from gadget_code.background import Background
+from gadget_code.metrics import Metrics
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.store.database import Store
 from gadget_code.store.events import StoredEvent
@@ -83,12 +84,14 @@ class Recorder:
         store: Store,
         rooms: Rooms,
         consequences: Consequences,
+        metrics: Metrics,
         background: Background,
         on_turn_over: Callable[[ChatTurn], None],
     ) -> None:
         self._store = store
         self._rooms = rooms
         self._consequences = consequences
+        self._metrics = metrics
         self._background = background
         self._on_turn_over = on_turn_over
         self._streams: dict[str, _Stream] = {}
@@ -182,6 +185,7 @@ class Recorder:
             over = after_event(fenced, event, None)
             if not await self._record_end(fenced, _stored(event, payload), over):
                 return None
+        self._metrics.take([event])
         if turn.drone is not None:
             await self.revoke(turn.drone, turn.id, ErrorCode.TURN_OVER, "This turn is over.")
         return await self._say_ended(over, payload)
@@ -299,6 +303,7 @@ class Recorder:
             stream.unstored.popleft()
             stream.unstored_bytes -= len(stored.body)
         stream.turn = after
+        self._metrics.take(events)
         await self._follow(after, events)
         if after.status.is_over:
             # Let go of before the relay: a replay that comes now has the end from the store.

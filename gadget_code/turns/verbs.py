@@ -13,6 +13,7 @@ from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput, No
 from gadget_api.ids import new_id
 from gadget_api.model import utc_now
 from gadget_api.sessions import ChatSession, mode_of
+from gadget_api.traces import Tracer
 from gadget_api.turns import (
     MAX_PROMPT_BYTES,
     MAX_STEER_BYTES,
@@ -46,9 +47,16 @@ class TurnVerbs:
     dispatcher: Dispatcher
     leases: Leases
     background: Background
+    tracer: Tracer
 
     async def submit(
-        self, user: str, session_id: str, content: str, prompt_id: str, images: Sequence[str] = ()
+        self,
+        user: str,
+        session_id: str,
+        content: str,
+        prompt_id: str,
+        images: Sequence[str] = (),
+        traceparent: str | None = None,
     ) -> ChatTurn:
         """Stores a prompt as a queued turn: when this returns, a majority has it. The same id is the same turn. Raises
         InvalidInput, NotFound, TooMany."""
@@ -77,7 +85,8 @@ class TurnVerbs:
             prompt_id=prompt_id,
             prompts=Prompts(user=content, images=tuple(refs)),
         )
-        turn, is_new = await self.store.turns.submit(fresh)
+        with self.tracer.span("prompt", parent=traceparent, session=session.id, turn=fresh.id) as span:
+            turn, is_new = await self.store.turns.submit(fresh, span.traceparent)
         if is_new:
             await self._go_on_from_here(session)
             await self.rooms.tell_turn(turn)

@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pymongo import AsyncMongoClient
 
 from gadget_api.ids import new_id
 from gadget_code.settings import Settings
 from gadget_code.store.database import Store, open_store
 from tests.gadget_code.peers import PlayedDrone, a_session, a_turn, is_processing
-from tests.harness import User
+from tests.harness import User, Web
 
 
 @pytest.fixture
@@ -34,6 +35,17 @@ async def store(settings_for: Any) -> AsyncIterator[Store]:
 async def drone(user: User) -> AsyncIterator[PlayedDrone]:
     async with PlayedDrone(user) as played:
         yield played
+
+
+@pytest.fixture
+async def admin(web: Web, mongodb_url: str) -> AsyncIterator[User]:
+    """An administrator of the install."""
+    async with await web.user("root") as made:
+        client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(mongodb_url)
+        async with client:
+            users = client[web.env["GADGET_DATABASE"]].users
+            await users.update_one({"_id": made.document["_id"]}, {"$set": {"isAdmin": True}})
+        yield made
 
 
 @pytest.fixture

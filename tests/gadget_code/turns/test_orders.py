@@ -5,7 +5,7 @@ from typing import Any
 
 from gadget_api.ids import new_id
 from tests.gadget_code.peers import Played, PlayedDrone, a_session, a_turn, is_processing, problem
-from tests.harness import Ide, User, Web, until
+from tests.harness import Ide, User, until
 
 DENY = {"decision": "deny", "capability": "read", "pattern": ".env*", "reason": "Secrets."}
 ASK = {"decision": "ask", "capability": "git", "pattern": "push *", "reason": None}
@@ -109,7 +109,22 @@ async def test_a_drone_that_comes_back_is_told_what_it_may_do_now(
     assert (await drone.until("setPolicy"))["policy"]["level"] == "plan"
 
 
-async def test_the_rules_of_the_install_are_the_administrators(user: User, web: Web) -> None:
+async def test_the_rules_of_the_install_hold_for_everybody_at_once(
+    admin: User, user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
+    assert await admin.get("/permissions/install") == {"rules": []}
+    try:
+        put = await admin.http.put("/permissions/install", json={"rules": [DENY]})
+        assert put.json() == {"rules": [DENY]}
+        await drone.until("setPolicy", partial(_says, {"rules": [{**DENY, "scope": "install"}]}))
+        bad = await admin.http.put("/permissions/install", json={"rules": [DENY] * 201})
+        problem(bad, 422, "invalidRequest")
+    finally:
+        await admin.http.put("/permissions/install", json={"rules": []})
+    await drone.until("setPolicy", partial(_says, {"rules": []}))
+
+
+async def test_the_rules_of_the_install_are_the_administrators(user: User) -> None:
     for method in ("GET", "PUT"):
         answer = await user.http.request(
             method, "/permissions/install", json={"rules": []} if method == "PUT" else None
