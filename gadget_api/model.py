@@ -35,7 +35,10 @@ Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 
 
 def _to_utc(moment: datetime) -> datetime:
-    moment = moment.astimezone(UTC)
+    try:
+        moment = moment.astimezone(UTC)
+    except OverflowError as exc:
+        raise ValueError("is before the year 1 or after 9999 in UTC") from exc
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 

@@ -111,9 +111,7 @@ class Verdict(WireModel):
     """One sentence for a person."""
 
 
-class PermissionQuestion(WireModel):
-    """The body of `POST /permissions/explain`: would this be allowed?"""
+class InstallRules(WireModel):
+    """What an administrator rules for every user of the install: `GET` and `PUT /permissions/install`."""
 
-    session: str | None = None
-    project: str | None = None
-    access: Access
+    rules: Rules = ()

@@ -97,3 +97,5 @@ class WorkOrder(WireModel):
     """For how long the turn waits for an answer before the default counts."""
     steers: tuple[Steer, ...] = ()
     """Messages to put before the model at the next step; the drone drops those its journal has put there already."""
+    traceparent: str | None = None
+    """The trace that the turn belongs to, as W3C Trace Context says it; null when nobody traces."""

@@ -1,5 +1,8 @@
 """The composition root: from settings to an ASGI application."""
 
+import asyncio
+import logging
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -12,10 +15,25 @@ from starlette.types import ASGIApp
 
 from gadget_api.errors import ErrorCode, GadgetError, Problem
 from gadget_api.protocol import API_PREFIX
+from gadget_api.traces import tracer_of
 from gadget_code.background import background_tasks
 from gadget_code.gateway import Gateway
 from gadget_code.problems import handle_errors
-from gadget_code.routes import auth, drones, health, projects, providers, sessions, turns, users
+from gadget_code.routes import (
+    auth,
+    branching,
+    drones,
+    health,
+    images,
+    inquiries,
+    permissions,
+    projects,
+    providers,
+    sessions,
+    turns,
+    usage,
+    users,
+)
 from gadget_code.service import Service
 from gadget_code.settings import Settings
 from gadget_code.sockets.connections import Connections
@@ -23,7 +41,22 @@ from gadget_code.sockets.handlers import register
 from gadget_code.sockets.server import SocketServer
 from gadget_code.store.database import Store
 
-_RESOURCES = (auth, users, projects, providers, drones, sessions, turns)
+log = logging.getLogger(__name__)
+
+_RESOURCES = (
+    auth,
+    users,
+    permissions,
+    projects,
+    providers,
+    drones,
+    branching,
+    sessions,
+    turns,
+    inquiries,
+    images,
+    usage,
+)
 
 
 def create_app(settings: Settings, store: Store) -> ASGIApp:
@@ -34,14 +67,19 @@ def create_app(settings: Settings, store: Store) -> ASGIApp:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with background_tasks() as background:
-            service = Service.build(settings, store, background, sockets)
+            tracer = tracer_of("gadget-code", os.environ)
+            if tracer.problem is not None:
+                log.warning("%s", tracer.problem)
+            service = Service.build(settings, store, background, sockets, tracer)
             app.state.service = service
             connections = Connections(service)
             register(service, connections)
             background.start(connections.watch(), "socket watch")
             background.start(service.sweep.run(), "sweep")
+            background.start(service.metrics.measure_lag(), "event loop lag")
             yield
             await service.recorder.stop()
+            await asyncio.to_thread(tracer.close)
 
     api.router.lifespan_context = lifespan
     return Gateway(sockets.asgi(api), settings)

@@ -8,11 +8,14 @@ from collections.abc import Iterable
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gadget_api.errors import ErrorCode, GadgetError, NotAllowed, TooLarge
+from gadget_api.images import MAX_IMAGE_BYTES
+from gadget_api.protocol import API_PREFIX
 from gadget_code.problems import problem_response
 from gadget_code.settings import Settings
 
 MAX_BODY_BYTES = 1024 * 1024
 MAX_UPLOAD_BYTES = 32 * 1024 * 1024
+_IMAGES = f"{API_PREFIX}/images"
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _CSP = (
     "default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; object-src 'none'; "
@@ -75,7 +78,7 @@ class Gateway:
             )
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
-        limit = MAX_UPLOAD_BYTES if scope["method"] == "PUT" else MAX_BODY_BYTES
+        limit = _limit_of(scope)
         too_large = TooLarge(
             f"The request is larger than {limit // 1024 // 1024} MiB; a prompt may have 900,000 bytes."
         )
@@ -107,6 +110,12 @@ class Gateway:
             await send(message)
 
         await self._app(scope, counted, with_headers)
+
+
+def _limit_of(scope: Scope) -> int:
+    if scope["path"] == _IMAGES:
+        return MAX_IMAGE_BYTES
+    return MAX_UPLOAD_BYTES if scope["method"] == "PUT" else MAX_BODY_BYTES
 
 
 def _headers(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:

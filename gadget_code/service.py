@@ -2,17 +2,24 @@
 
 from dataclasses import dataclass
 
+from gadget_api.traces import Tracer
 from gadget_code.auth.limits import LoginLimits
 from gadget_code.auth.passwords import Passwords
 from gadget_code.background import Background
+from gadget_code.metrics import Metrics
 from gadget_code.settings import Settings
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.sockets.server import SocketServer
 from gadget_code.store.database import Store
+from gadget_code.turns.consequences import Consequences
 from gadget_code.turns.dispatch import Dispatcher
+from gadget_code.turns.inquiries import Inquiries
 from gadget_code.turns.leases import Leases
+from gadget_code.turns.orders import Orders
+from gadget_code.turns.policies import Policies
 from gadget_code.turns.recorder import Recorder
 from gadget_code.turns.replay import Replay
+from gadget_code.turns.reverting import Reverting
 from gadget_code.turns.sweep import Sweep
 from gadget_code.turns.verbs import TurnVerbs
 
@@ -31,15 +38,26 @@ class Service:
     leases: Leases
     replay: Replay
     verbs: TurnVerbs
+    metrics: Metrics
+    inquiries: Inquiries
+    policies: Policies
+    reverting: Reverting
     sweep: Sweep
 
     @classmethod
-    def build(cls, settings: Settings, store: Store, background: Background, sockets: SocketServer) -> "Service":
+    def build(
+        cls, settings: Settings, store: Store, background: Background, sockets: SocketServer, tracer: Tracer
+    ) -> "Service":
         rooms = Rooms(sockets)
-        recorder = Recorder(store, rooms, background, on_turn_over=lambda turn: verbs.after(turn))
-        dispatcher = Dispatcher(store, rooms, recorder, background)
-        leases = Leases(store, rooms, recorder)
-        verbs = TurnVerbs(store, rooms, recorder, dispatcher, leases, background)
+        orders = Orders(store, answer_within_s=int(settings.answer_hours * 3600))
+        policies = Policies(store, rooms, background)
+        inquiries = Inquiries(store, rooms, policies, background)
+        consequences = Consequences(store, rooms, inquiries)
+        metrics = Metrics()
+        recorder = Recorder(store, rooms, consequences, metrics, background, lambda turn: verbs.after(turn))
+        dispatcher = Dispatcher(store, rooms, orders, recorder, background, tracer)
+        leases = Leases(store, rooms, orders, recorder, inquiries, policies)
+        verbs = TurnVerbs(store, rooms, recorder, dispatcher, leases, background, tracer)
         return cls(
             settings=settings,
             store=store,
@@ -53,5 +71,9 @@ class Service:
             leases=leases,
             replay=Replay(sockets, store, recorder),
             verbs=verbs,
-            sweep=Sweep(store, recorder, dispatcher, leases, verbs),
+            metrics=metrics,
+            inquiries=inquiries,
+            policies=policies,
+            reverting=Reverting(store, rooms),
+            sweep=Sweep(store, recorder, dispatcher, leases, inquiries, verbs),
         )

@@ -49,6 +49,12 @@ class Settings(BaseSettings):
         description="Days for which the pieces are kept that an answer or an output was streamed in; 0 keeps them "
         "as long as their session. The whole answers, tool calls and results always stay.",
     )
+    answer_hours: float = Field(
+        24,
+        gt=0,
+        le=24 * 365,
+        description="Hours for which a turn waits for an answer of its user; then the default counts.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much is logged.")
     log_format: Literal["text", "json"] = Field("text", description="How it is logged.")
     allow_private_urls: bool = Field(

@@ -128,7 +128,9 @@ def clean_environment(**settings: str) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("GADGET_", "OPENAI_", "OLLAMA_", "XDG_", "http", "HTTP", "all_proxy", "ALL_PROXY"))
+        if not name.startswith(
+            ("GADGET_", "OTEL_", "OPENAI_", "OLLAMA_", "XDG_", "http", "HTTP", "all_proxy", "ALL_PROXY")
+        )
     }
     return {**kept, "PYTHONUNBUFFERED": "1", "NO_PROXY": "127.0.0.1,localhost", **settings}
 

@@ -28,6 +28,9 @@ ARROWS = {
 EXTRAS = {"gadget_api": None, "gadget_ai": "drone", "gadget_code": "web", "gadget_drone": "drone"}
 """Package -> the extra that installs what it imports, beside the distribution's own dependencies."""
 
+OPTIONAL = {"opentelemetry": "otel"}
+"""What is imported only when somebody switches it on -> the extra that installs it."""
+
 PARTS = {"starlette": "fastapi", "python-engineio": "python-socketio", "yarl": "aiohttp"}
 """Distributions that come with one we name: its own foundation, of the same authors, and versioned by it."""
 
@@ -111,8 +114,10 @@ def test_nothing_in_the_product_imports_the_tests() -> None:
             assert "tests" not in set(imported(path)), path
 
 
-def test_what_can_be_said_needs_pydantic_alone() -> None:
-    assert third_party("gadget_api").keys() == {"pydantic"}
+def test_what_can_be_said_needs_pydantic_alone(tmp_path: Path) -> None:
+    assert third_party("gadget_api").keys() - OPTIONAL.keys() == {"pydantic"}
+    names = [f"gadget_api.{path.stem}" for path in modules("gadget_api") if path.stem != "__init__"]
+    assert not loaded_by(tmp_path, *names) & OPTIONAL.keys()
 
 
 LOADS = (
@@ -220,6 +225,10 @@ def test_each_extra_covers_what_its_packages_import(package: str) -> None:
     covered = {requirement_name(requirement) for requirement in required}
     distributions = packages_distributions()
     for name, where in third_party(package).items():
+        if name in OPTIONAL:
+            named = {requirement_name(each) for each in project["optional-dependencies"][OPTIONAL[name]]}
+            assert any(each.startswith(name) for each in named), f"{where} imports {name}"
+            continue
         owners = {normal(owner) for owner in distributions.get(name, ())}
         assert owners, f"{where} imports {name}, which is not installed"
         named = owners | {PARTS[owner] for owner in owners if owner in PARTS}

@@ -48,7 +48,13 @@ async def register_drone(new: NewRegistration, request: Request, caller: AnyCall
     drone = await drones.find({"user": caller.user, "workspaceId": new.workspace_id})
     if caller.kind is TokenKind.DRONE and caller.drone is not None and (drone is None or drone.id != caller.drone):
         raise NotAllowed(_NOT_YOURS, ErrorCode.WORKSPACE_MISMATCH)
-    place = {"hostname": new.hostname, "workspaceDir": new.workspace_dir}
+    sandbox = new.sandbox and new.sandbox.model_dump()
+    place = {
+        "hostname": new.hostname,
+        "workspaceDir": new.workspace_dir,
+        "version": new.version,
+        "sandbox": sandbox,
+    }
     if drone is None:
         drone = await drones.insert(
             DroneRegistration(
@@ -62,12 +68,19 @@ async def register_drone(new: NewRegistration, request: Request, caller: AnyCall
                 status=DroneStatus.OFFLINE,
                 workspace_mode=WorkspaceMode.IDLE,
                 last_seen_at=utc_now(),
+                version=new.version,
+                sandbox=new.sandbox,
             )
         )
     else:
         if (drone.hostname, drone.workspace_dir) != (new.hostname, new.workspace_dir):
             await _refuse_a_copy(service, drone)
-        changes: dict[str, Any] = {**place, **({"name": new.name} if new.name else {})}
+        changes: dict[str, Any] = {
+            **place,
+            "version": new.version,
+            "sandbox": sandbox,
+            **({"name": new.name} if new.name else {}),
+        }
         drone = await drones.update({"_id": drone.id}, changes) or drone
     if caller.kind is TokenKind.DRONE:
         if not await service.store.tokens.bind_drone(caller.token_hash, drone.id):

@@ -4,6 +4,8 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
+from gadget_api.turns import ChatTurnStatus
+from gadget_code.metrics import counter, gauge
 from gadget_code.routes.access import Admin, WithService
 
 router = APIRouter(tags=["health"])
@@ -26,14 +28,16 @@ async def ready(service: WithService) -> dict[str, Any]:
 async def metrics(_: Admin, service: WithService) -> Response:
     """Prometheus text, for an administrator's token."""
     turns = await service.store.turns.count_by_status()
-    lines = ["# HELP gadget_turns Turns in the store.", "# TYPE gadget_turns gauge"]
-    lines += [f'gadget_turns{{status="{status}"}} {count}' for status, count in sorted(turns.items())]
-    lines += [
-        "# HELP gadget_events_recorded_total Turn events taken by this process.",
-        "# TYPE gadget_events_recorded_total counter",
-        f"gadget_events_recorded_total {service.recorder.events_total}",
-        "# HELP gadget_sockets Engine.IO connections of this process.",
-        "# TYPE gadget_sockets gauge",
-        f"gadget_sockets {len(service.sockets.eio.sockets)}",
+    queued = {"": turns.get(ChatTurnStatus.QUEUED, 0)}
+    pending = {"": await service.store.inquiries.count_pending()}
+    taken = {"": service.recorder.events_total}
+    sockets = {"": len(service.sockets.eio.sockets)}
+    lines = [
+        *gauge("gadget_turns", "Turns in the store.", turns, "status"),
+        *gauge("gadget_queued_turns", "Turns that wait for a drone.", queued),
+        *gauge("gadget_pending_inquiries", "Inquiries that wait for a user.", pending),
+        *counter("gadget_events_recorded_total", "Turn events taken by this process.", taken),
+        *gauge("gadget_sockets", "Engine.IO connections of this process.", sockets),
+        *service.metrics.lines(),
     ]
     return Response("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")

@@ -37,7 +37,11 @@ async def get_project(project_id: str, caller: IdeCaller, service: WithService) 
 
 @router.patch("/{project_id}")
 async def change_project(project_id: str, changes: ProjectChanges, caller: IdeCaller, service: WithService) -> Project:
-    return await service.store.projects.change({"_id": project_id, "user": caller.user}, changes)
+    """New rules, and trust in the repository's own, count at once, in turns that run too."""
+    project = await service.store.projects.change({"_id": project_id, "user": caller.user}, changes)
+    if changes.rules is not None or changes.trusted is not None:
+        await service.policies.changed({"project": project.id})
+    return project
 
 
 @router.delete("/{project_id}", status_code=204)

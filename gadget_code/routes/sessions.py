@@ -1,20 +1,25 @@
 """Chat sessions and the turns in them."""
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Header
 
 from gadget_api.commands import NewTurn, SessionUpdated
 from gadget_api.errors import Conflict, ErrorCode, NotFound
 from gadget_api.history import HistoryPage
 from gadget_api.ids import new_id
 from gadget_api.model import utc_now
-from gadget_api.sessions import ChatSession, NewSession, SessionChanges
+from gadget_api.permissions import PermissionLevel
+from gadget_api.sessions import ChatSession, Fallbacks, NewSession, SessionChanges, mode_of, settled
 from gadget_api.turns import ChatTurn, ChatTurnStatus
-from gadget_code.routes.access import DEFAULT_LIMIT, DroneCaller, IdeCaller, Limit, WithService
+from gadget_code.routes.access import DEFAULT_LIMIT, CurrentUser, DroneCaller, IdeCaller, Limit, WithService
 from gadget_code.service import Service
 from gadget_code.store.records import Page
 from gadget_code.turns.history import history_page
 
 router = APIRouter(prefix="/sessions", tags=["sessions"])
+
+NAMELESS = "New session"
 
 
 @router.get("")
@@ -24,15 +29,25 @@ async def list_sessions(
     limit: Limit = DEFAULT_LIMIT,
     cursor: str | None = None,
     project: str | None = None,
+    archived: bool = False,
 ) -> Page[ChatSession]:
-    query = {"user": caller.user, **({"project": project} if project else {})}
+    """Those that are not archived, or those that are."""
+    query = {
+        "user": caller.user,
+        "archivedAt": {"$ne": None} if archived else None,
+        **({"project": project} if project else {}),
+    }
     return await service.store.sessions.page(query, limit=limit, cursor=cursor)
 
 
 @router.post("", status_code=201)
-async def create_session(new: NewSession, caller: IdeCaller, service: WithService) -> ChatSession:
+async def create_session(new: NewSession, caller: IdeCaller, user: CurrentUser, service: WithService) -> ChatSession:
+    """Without a name, its first turn gives it one; without a level and a mode, it has the user's own level."""
     await _check(service, caller.user, project=new.project, provider=new.provider, drone=new.drone)
-    session = ChatSession(id=new_id(), created_at=utc_now(), user=caller.user, **dict(new))
+    await _check_fallbacks(service, caller.user, new.fallbacks)
+    level = settled(new.mode, new.level, user.level)
+    given = {**dict(new), "name": new.name or NAMELESS, "level": level, "mode": mode_of(level)}
+    session = ChatSession(id=new_id(), created_at=utc_now(), user=caller.user, wants_title=new.name is None, **given)
     await service.store.sessions.insert(session)
     await service.rooms.tell_user(caller.user, "sessionUpdated", SessionUpdated(session=session))
     return session
@@ -45,12 +60,28 @@ async def get_session(session_id: str, caller: IdeCaller, service: WithService) 
 
 @router.patch("/{session_id}")
 async def change_session(
-    session_id: str, changes: SessionChanges, caller: IdeCaller, service: WithService
+    session_id: str, changes: SessionChanges, caller: IdeCaller, user: CurrentUser, service: WithService
 ) -> ChatSession:
-    """Counts from the next prompt on."""
+    """Level, mode and rules count at once, in a turn that runs too; the rest from the next prompt on."""
     await _check(service, caller.user, provider=changes.provider, drone=changes.drone)
-    session = await service.store.sessions.change({"_id": session_id, "user": caller.user}, changes)
+    await _check_fallbacks(service, caller.user, changes.fallbacks or ())
+    sessions = service.store.sessions
+    before = await sessions.owned(caller.user, session_id)
+    given = sessions.given(changes)
+    if changes.name is not None:
+        given["wantsTitle"] = False
+    if changes.mode is not None or changes.level is not None:
+        own = user.level if before.level is PermissionLevel.PLAN else before.level
+        level = settled(changes.mode, changes.level, own)
+        given |= {"level": level, "mode": mode_of(level)}
+    if changes.archived is not None:
+        given["archivedAt"] = (before.archived_at or utc_now()) if changes.archived else None
+    session = await sessions.update({"_id": session_id, "user": caller.user}, given) if given else before
+    if session is None:
+        raise NotFound("session")
     await service.rooms.tell_user(caller.user, "sessionUpdated", SessionUpdated(session=session))
+    if (session.level, session.rules) != (before.level, before.rules):
+        await service.policies.changed({"session": session.id})
     service.dispatcher.kick(caller.user)
     return session
 
@@ -65,7 +96,10 @@ async def delete_session(session_id: str, caller: IdeCaller, service: WithServic
     turns = [turn for turn, _ in await service.store.turns.from_turn(session.id, "0")]
     await service.store.events.delete_turns(turns)
     await service.store.blobs.delete_turns(turns)
+    await service.store.inquiries.delete_turns(turns)
+    images = await service.store.turns.images_of(session.id)
     await service.store.turns.delete_session(session.id)
+    await service.store.images.let_go(caller.user, await service.store.turns.unused(images))
 
 
 @router.get("/{session_id}/turns")
@@ -77,9 +111,15 @@ async def list_turns(
 
 
 @router.post("/{session_id}/turns", status_code=201)
-async def create_turn(session_id: str, new: NewTurn, caller: IdeCaller, service: WithService) -> ChatTurn:
+async def create_turn(
+    session_id: str,
+    new: NewTurn,
+    caller: IdeCaller,
+    service: WithService,
+    traceparent: Annotated[str | None, Header()] = None,
+) -> ChatTurn:
     """Submits a prompt. The same `promptId` again answers the same turn."""
-    return await service.verbs.submit(caller.user, session_id, new.content, new.prompt_id)
+    return await service.verbs.submit(caller.user, session_id, new.content, new.prompt_id, new.images, traceparent)
 
 
 @router.get("/{session_id}/context")
@@ -106,3 +146,8 @@ async def _check(
         await service.store.providers.owned(user, provider)
     if drone is not None:
         await service.store.drones.owned(user, drone)
+
+
+async def _check_fallbacks(service: Service, user: str, fallbacks: Fallbacks) -> None:
+    for provider in {choice.provider for choice in fallbacks}:
+        await service.store.providers.owned(user, provider)

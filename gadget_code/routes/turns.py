@@ -11,8 +11,10 @@ from gadget_api.errors import NotFound
 from gadget_api.events import AnyTurnEvent
 from gadget_api.ids import new_id
 from gadget_api.model import WireModel
+from gadget_api.timeline import Timeline
 from gadget_api.turns import ChatTurn
 from gadget_code.routes.access import DEFAULT_LIMIT, DroneCaller, IdeCaller, Limit, WithService
+from gadget_code.turns.timeline import timeline
 
 router = APIRouter(prefix="/turns", tags=["turns"])
 
@@ -66,6 +68,19 @@ async def get_events(
     events = await service.store.events.after(turn.id, afterSeq, up_to=turn.last_seq, limit=limit + 1)
     more = len(events) > limit
     return _page([event.body for event in events[:limit]], events[limit - 1].seq if more else None)
+
+
+@router.get("/{turn_id}/timeline")
+async def get_timeline(
+    turn_id: str,
+    caller: IdeCaller,
+    service: WithService,
+    after: Annotated[int, Query(ge=0, le=_MAX_SEQ)] = 0,
+    limit: Annotated[int, Query(ge=1, le=_MAX_EVENTS)] = _MAX_EVENTS,
+) -> Timeline:
+    """What the turn spent its time on: model calls with their tokens and cost, tools, waiting for its user."""
+    turn = await service.store.turns.owned(caller.user, turn_id)
+    return await timeline(service.store, turn, after=after, limit=limit)
 
 
 def _page(bodies: list[str], next_cursor: int | None) -> Response:

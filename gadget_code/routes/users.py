@@ -16,7 +16,11 @@ async def me(user: CurrentUser) -> User:
 
 @router.patch("")
 async def change_me(changes: UserChanges, user: CurrentUser, service: WithService) -> User:
-    return await service.store.users.change({"_id": user.id}, changes)
+    """New rules count at once, in turns that run too; a new level for sessions that are made from now on."""
+    changed = await service.store.users.change({"_id": user.id}, changes)
+    if changes.rules is not None:
+        await service.policies.changed({"user": user.id})
+    return changed
 
 
 @router.post("/password", status_code=204)

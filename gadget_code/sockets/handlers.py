@@ -11,6 +11,7 @@ from gadget_api import commands as c
 from gadget_api.drones import DroneRegistration, DroneStatus
 from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput, NotAllowed, Unavailable, failure
 from gadget_api.events import EVENT_TYPES
+from gadget_api.inquiries import Answer
 from gadget_api.model import WireModel, utc_now
 from gadget_api.projects import Project
 from gadget_api.protocol import Peer, SocketEvent, events_between
@@ -116,6 +117,7 @@ class _IdeHandlers:
             "cancelTurn": self.cancel_turn,
             "steerTurn": self.steer_turn,
             "continueTurn": self.continue_turn,
+            "answerInquiry": self.answer_inquiry,
         }
 
     async def select_session(self, connection: Connection, ask: c.SelectSession) -> c.SessionSelected:
@@ -139,7 +141,7 @@ class _IdeHandlers:
 
     async def submit_prompt(self, connection: Connection, ask: c.SubmitPrompt) -> c.PromptSubmitted:
         turn = await self._service.verbs.submit(
-            connection.identity.user, ask.chat_session_id, ask.content, ask.prompt_id
+            connection.identity.user, ask.chat_session_id, ask.content, ask.prompt_id, ask.images
         )
         return c.PromptSubmitted(turn=turn)
 
@@ -151,6 +153,10 @@ class _IdeHandlers:
 
     async def continue_turn(self, connection: Connection, ask: c.ContinueTurn) -> None:
         await self._service.verbs.move(connection.identity.user, ask.turn_id, ask.drone_id)
+
+    async def answer_inquiry(self, connection: Connection, ask: c.AnswerInquiry) -> None:
+        answer = Answer(choice=ask.choice, text=ask.text)
+        await self._service.inquiries.answer(connection.identity.user, ask.inquiry_id, answer)
 
     async def request_lock(self, connection: Connection, ask: c.RequestSessionLock) -> None:
         session = await self._store.sessions.owned(connection.identity.user, ask.chat_session_id)

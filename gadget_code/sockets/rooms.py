@@ -2,7 +2,7 @@
 holds their socket."""
 
 import asyncio
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -15,7 +15,8 @@ from gadget_code.sockets.server import SocketServer
 CALL_S = 5.0
 """How long a drone may take to answer: well under the ping time-out, for an IDE's own handler waits meanwhile."""
 
-
+ReplyT = TypeVar("ReplyT", bound=WireModel)
+_NONSENSE = "The drone gave an answer that makes no sense; see whether it is of the same version."
 _AWAY = "The drone is not connected; it is asked again when it is back."
 
 
@@ -55,6 +56,19 @@ class Rooms:
 
     async def call_drone(self, drone: str, event: str, message: WireModel, *, timeout: float = CALL_S) -> None:
         """Asks the drone and waits for its yes. Raises Conflict with the drone's code, or Unavailable."""
+        await self._call(drone, event, message, timeout)
+
+    async def ask_drone(
+        self, drone: str, event: str, message: WireModel, reply: type[ReplyT], *, timeout: float
+    ) -> ReplyT:
+        """`call_drone` for a question: what it answers."""
+        answer = await self._call(drone, event, message, timeout)
+        try:
+            return reply.model_validate(answer)
+        except ValidationError:
+            raise Unavailable(ErrorCode.DRONE_OFFLINE, _NONSENSE) from None
+
+    async def _call(self, drone: str, event: str, message: WireModel, timeout: float) -> Any:
         if not self._server.may_be_in(drone_room(drone)):
             raise Unavailable(ErrorCode.DRONE_OFFLINE, _AWAY)
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -75,11 +89,11 @@ class Rooms:
             if not waiting:
                 self._asked.pop(drone, None)
         if isinstance(reply, dict) and reply.get("ok") is True:
-            return
+            return reply
         try:
             error = ErrorInfo.model_validate(reply["error"])
         except (ValidationError, TypeError, KeyError):
-            raise Unavailable(ErrorCode.DRONE_OFFLINE, "The drone gave an answer that makes no sense.") from None
+            raise Unavailable(ErrorCode.DRONE_OFFLINE, _NONSENSE) from None
         raise Conflict(error.code, error.message, retryable=error.retryable)
 
     def drone_is_gone(self, drone: str) -> None:

@@ -45,6 +45,17 @@ class BlobStore:
         if not found:
             raise NotFound("blob")
 
+    async def copy(self, turn: str, copy: str) -> None:
+        """The turn's blobs for another turn, copied by the database itself."""
+        tail = {"$substrBytes": ["$_id", len(turn), {"$strLenBytes": "$_id"}]}
+        pipeline: list[Document] = [
+            {"$match": {"turn": turn}},
+            {"$set": {"turn": copy, "_id": {"$concat": [copy, tail]}}},
+            {"$merge": {"into": self.collection.name, "whenMatched": "keepExisting"}},
+        ]
+        with store_errors():
+            await (await self.collection.aggregate(pipeline)).to_list()
+
     async def delete_turns(self, turns: list[str]) -> None:
         with store_errors():
             await self.collection.delete_many({"turn": {"$in": turns}})

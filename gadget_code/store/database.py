@@ -15,19 +15,23 @@ from pymongo.errors import ConfigurationError, PyMongoError
 from pymongo.read_concern import ReadConcern
 
 from gadget_api.errors import ErrorCode, GadgetError, Unavailable
-from gadget_api.projects import Project
-from gadget_api.sessions import ChatSession
+from gadget_api.events import InquiryAsked, ToolCall, TurnEvent
 from gadget_api.turns import ChatTurn
 from gadget_code.auth import tokens
 from gadget_code.auth.tokens import TokenStore
 from gadget_code.settings import Settings
-from gadget_code.store import blobs, drones, events, turns, users
+from gadget_code.store import blobs, drones, events, images, inquiries, projects, sessions, turns, users
 from gadget_code.store.blobs import BlobStore
 from gadget_code.store.drones import DroneStore
 from gadget_code.store.events import EventStore, StoredEvent
+from gadget_code.store.images import ImageStore
+from gadget_code.store.inquiries import InquiryStore
+from gadget_code.store.install import InstallStore
 from gadget_code.store.mongod import private_mongod, running_mongod
+from gadget_code.store.projects import ProjectStore
 from gadget_code.store.providers import ProviderStore
-from gadget_code.store.records import Document, Records
+from gadget_code.store.records import Document
+from gadget_code.store.sessions import SessionStore
 from gadget_code.store.turns import TurnStore
 from gadget_code.store.users import UserStore
 from gadget_code.vault import Vault
@@ -40,13 +44,16 @@ _MAJORITY = WriteConcern("majority", wtimeout=10_000)
 INDEXES: Mapping[str, Sequence[IndexModel]] = {
     "users": users.INDEXES,
     "tokens": tokens.INDEXES,
-    "projects": [IndexModel([("user", 1), ("slug", 1)], name="slug", unique=True)],
+    "projects": projects.INDEXES,
     "providers": [IndexModel([("user", 1)], name="user")],
     "drones": drones.INDEXES,
-    "sessions": [IndexModel([("user", 1), ("_id", -1)], name="user")],
+    "sessions": sessions.INDEXES,
     "turns": turns.INDEXES,
     "events": events.INDEXES,
     "blobs": blobs.INDEXES,
+    "inquiries": inquiries.INDEXES,
+    "images": images.INDEXES,
+    "install": (),
 }
 
 
@@ -57,13 +64,16 @@ class Store:
     database: AsyncDatabase[Document]
     users: UserStore
     tokens: TokenStore
-    projects: Records[Project]
+    projects: ProjectStore
     providers: ProviderStore
     drones: DroneStore
-    sessions: Records[ChatSession]
+    sessions: SessionStore
     turns: TurnStore
     events: EventStore
     blobs: BlobStore
+    inquiries: InquiryStore
+    images: ImageStore
+    install: InstallStore
 
     @classmethod
     def of(cls, database: AsyncDatabase[Document], vault: Vault, keep_deltas: timedelta | None) -> "Store":
@@ -71,20 +81,31 @@ class Store:
             database=database,
             users=UserStore(database.users),
             tokens=TokenStore(database.tokens),
-            projects=Records(database.projects, Project, "project"),
+            projects=ProjectStore(database.projects),
             providers=ProviderStore(database.providers, database.provider_keys, vault),
             drones=DroneStore(database.drones),
-            sessions=Records(database.sessions, ChatSession, "session"),
+            sessions=SessionStore(database.sessions),
             turns=TurnStore(database.turns),
             events=EventStore(database.events, keep_deltas),
             blobs=BlobStore(database.blobs),
+            inquiries=InquiryStore(database.inquiries),
+            images=ImageStore(database.images),
+            install=InstallStore(database.install),
         )
 
     async def make_indexes(self) -> None:
         for name, indexes in INDEXES.items():
-            await self.database[name].create_indexes(list(indexes))
+            if indexes:
+                await self.database[name].create_indexes(list(indexes))
 
-    async def record(self, turn: ChatTurn, group: Sequence[StoredEvent], after: ChatTurn, steered: list[str]) -> bool:
+    async def record(
+        self,
+        turn: ChatTurn,
+        group: Sequence[StoredEvent],
+        after: ChatTurn,
+        steered: list[str],
+        events: Sequence[TurnEvent] = (),
+    ) -> bool:
         """Stores the next events of `turn` and what it is `after` them. False when it is not as it was read any more:
         it has other events, or somebody else's epoch.
 
@@ -92,10 +113,16 @@ class Store:
         have no gap and no double, nothing of an epoch that is over counts, whatever process of ours is late, and a
         process that dies in between leaves what its successor writes over. (A transaction would do the same, and hold
         the turn for a minute when its process dies in it.)
+
+        What `events` ask, and the images they name, are kept before that: an event that counts has them.
         """
         if not await self.events.put(turn.id, group):
             return False
-        return await self.turns.take_in(turn, after, steered)
+        images = {image.id for event in events if isinstance(event, ToolCall) for image in event.images}
+        if images:
+            await self.images.use(turn.user, images)
+        await self.inquiries.ask(turn, [event for event in events if isinstance(event, InquiryAsked)])
+        return await self.turns.take_in(turn, after, steered, images)
 
     async def ping(self) -> None:
         """Raises Unavailable when the database does not take writes."""

@@ -141,6 +141,13 @@ class EventStore:
             async for document in self.collection.find(query).sort("seq", 1).hint("history").batch_size(batch):
                 yield StoredEvent.of(document)
 
+    async def whole(self, turn: str, *, up_to: int) -> AsyncIterator[StoredEvent]:
+        """A turn's events but its deltas, in order."""
+        query = {**_between(turn, 0, up_to), "type": {"$nin": list(DELTA_TYPES)}}
+        with store_errors():
+            async for document in self.collection.find(query).sort("_id", 1).batch_size(100):
+                yield StoredEvent.of(document)
+
     async def delete_turns(self, turns: Sequence[str]) -> None:
         with store_errors():
             for turn in turns:

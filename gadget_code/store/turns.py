@@ -1,12 +1,13 @@
 """Turns as documents: what their events add up to, and where they stand."""
 
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 from pymongo import IndexModel
 from pymongo.asynchronous.collection import AsyncCollection
 
+from gadget_api.budgets import Spent
 from gadget_api.errors import Conflict
 from gadget_api.ids import id_after
 from gadget_api.model import utc_now
@@ -15,6 +16,9 @@ from gadget_api.turns import MAX_STEERS, ChatTurn, ChatTurnStatus, Steer, Waitin
 from gadget_code.store.records import Document, Records, store_errors
 
 _UNFINISHED = [ChatTurnStatus.QUEUED, ChatTurnStatus.PROCESSING]
+
+PAID = {"store.copyOf": None}
+"""Matches turns that cost something: a fork's copies did not."""
 
 INDEXES = [
     IndexModel([("session", 1), ("_id", -1)], name="session"),
@@ -25,6 +29,14 @@ INDEXES = [
         partialFilterExpression={"status": {"$in": _UNFINISHED}},
     ),
     IndexModel([("steers.0.steerId", 1)], name="steers", sparse=True),
+    IndexModel([("user", 1), ("_id", -1)], name="user"),
+    IndexModel([("store.images", 1)], name="images", sparse=True),
+    IndexModel(
+        [("user", 1), ("prompts.user", "text"), ("response", "text")],
+        name="text",
+        default_language="none",  # code and every language: no word is left out, none is cut to its stem
+        language_override="textLanguage",
+    ),
 ]
 
 
@@ -32,7 +44,7 @@ class TurnStore(Records[ChatTurn]):
     def __init__(self, collection: AsyncCollection[Document]) -> None:
         super().__init__(collection, ChatTurn, "turn")
 
-    async def submit(self, turn: ChatTurn) -> tuple[ChatTurn, bool]:
+    async def submit(self, turn: ChatTurn, traceparent: str | None = None) -> tuple[ChatTurn, bool]:
         """Stores a new turn, or answers the one that the same prompt made before; and whether it is new.
 
         Its id is made greater than that of the session's newest: ids are the session's order, and the clocks of two web
@@ -42,7 +54,9 @@ class TurnStore(Records[ChatTurn]):
         if newest is not None and newest >= turn.id:
             turn = turn.replace(id=id_after(newest))
         try:
-            return await self.insert(turn), True
+            images = [image.id for image in turn.prompts.images]
+            store = {**({"images": images} if images else {}), **({"traceparent": traceparent} if traceparent else {})}
+            return await self.insert(turn, **store), True
         except Conflict:
             earlier = await self.find({"session": turn.session, "promptId": turn.prompt_id})
             if earlier is None:
@@ -146,20 +160,51 @@ class TurnStore(Records[ChatTurn]):
         meanwhile. Nothing depends on what follows: whoever worked on it is told, and it is dispatched again."""
         return await super().update({"_id": turn.id, "epoch": turn.epoch, "status": turn.status}, {}, inc={"epoch": 1})
 
-    async def take_in(self, turn: ChatTurn, after: ChatTurn, steered: list[str]) -> bool:
+    async def take_in(self, turn: ChatTurn, after: ChatTurn, steered: list[str], images: Collection[str] = ()) -> bool:
         """Writes what its next events make of `turn`; False when it is not as it was read any more (`Store.record`)."""
-        fields = {"thinking", "response", "stats", "last_seq"}
+        fields = {"thinking", "response", "stats", "last_seq", "inquiry", "checkpoint", "last_checkpoint"}
         if after.status.is_over:
             legal = [by for by in (COMPLETE, END) if turn.status in by.sources and after.status in by.targets]
             assert legal, f"from {turn.status} to {after.status}"
             fields |= {"status", "waiting", "status_reason", "error"}
         update: Document = {"$set": after.model_dump(include=fields)}
+        known = {"store.steered": steered, "store.images": list(images)}
         if steered:
             update["$pull"] = {"steers": {"steerId": {"$in": steered}}}
-            update["$addToSet"] = {"store.steered": {"$each": steered}}
+        if any(known.values()):
+            update["$addToSet"] = {name: {"$each": ids} for name, ids in known.items() if ids}
         query = {"_id": turn.id, "epoch": turn.epoch, "status": turn.status, "lastSeq": turn.last_seq}
         with store_errors():
             return bool((await self.collection.update_one(query, update)).matched_count)
+
+    async def spent_before(self, turn: ChatTurn) -> Spent:
+        """What the session's turns before this one have used; those that were taken back have cost, too."""
+        ms = {"$subtract": ["$stats.durationMs", {"$ifNull": ["$store.waitedMs", 0]}]}
+        begun = {"session": turn.session, "_id": {"$lt": turn.id}, "lastSeq": {"$gt": 1}, **PAID}
+        sums = {
+            "steps": {"$sum": "$stats.stepCount"},
+            "tokens": {"$sum": {"$add": ["$stats.inputTokens", "$stats.responseTokens"]}},
+            "usd": {"$sum": "$stats.cost"},
+            "ms": {"$sum": {"$max": [0, ms]}},
+        }
+        with store_errors():
+            rows = await (
+                await self.collection.aggregate([{"$match": begun}, {"$group": {"_id": None, **sums}}])
+            ).to_list()
+        if not rows:
+            return Spent()
+        [row] = rows
+        return Spent(steps=row["steps"], tokens=row["tokens"], usd=row["usd"], minutes=row["ms"] / 60_000)
+
+    async def traceparent(self, turn: ChatTurn) -> str | None:
+        """The trace that its prompt began."""
+        with store_errors():
+            document = await self.collection.find_one({"_id": turn.id}, {"store.traceparent": 1})
+        return None if document is None else document.get("store", {}).get("traceparent")
+
+    async def waited(self, turn: ChatTurn, ms: int) -> None:
+        """It has waited for its user: no work, and nothing of a budget."""
+        await self.update({"_id": turn.id}, {}, inc={"store.waitedMs": ms})
 
     async def unfinished(self, query: Mapping[str, Any]) -> list[ChatTurn]:
         """Queued and processing turns, oldest first."""
@@ -180,19 +225,21 @@ class TurnStore(Records[ChatTurn]):
         return None if document is None else str(document["_id"])
 
     async def before(self, turn: ChatTurn) -> str | None:
-        """The id of the session's turn just before this one."""
+        """The id of the session's turn just before this one that was not taken back."""
         with store_errors():
             document = await self.collection.find_one(
-                {"session": turn.session, "_id": {"$lt": turn.id}}, {"_id": 1}, sort=[("_id", -1)]
+                {"session": turn.session, "_id": {"$lt": turn.id}, "reverted": {"$ne": True}},
+                {"_id": 1},
+                sort=[("_id", -1)],
             )
         return None if document is None else str(document["_id"])
 
     async def in_order(self, session: str, *, after: str | None, up_to: str, limit: int) -> list[ChatTurn]:
-        """The session's turns after one and up to another, oldest first."""
+        """The session's turns after one and up to another that were not taken back, oldest first."""
         window: dict[str, str] = {"$lte": up_to}
         if after is not None:
             window["$gt"] = after
-        return await self.all({"session": session, "_id": window}, limit=limit)
+        return await self.all({"session": session, "_id": window, "reverted": {"$ne": True}}, limit=limit)
 
     async def from_turn(self, session: str, turn: str) -> list[tuple[str, int]]:
         """The session's turns from this one on, oldest first: the id of each, and its last seq."""
@@ -200,6 +247,45 @@ class TurnStore(Records[ChatTurn]):
         with store_errors():
             found = self.collection.find(query, {"_id": 1, "lastSeq": 1}).sort("_id", 1)
             return [(str(document["_id"]), int(document["lastSeq"])) async for document in found]
+
+    async def copy(self, turn: ChatTurn, copy: str, session: str) -> None:
+        """A copy of a turn that is over, in another session. What its user had to do with it is not copied."""
+        fields = {"id": copy, "session": session, "steers": (), "inquiry": None, "reverted": False}
+        with store_errors():
+            document = await self.collection.find_one({"_id": turn.id}, {"store.images": 1})
+        images = (document or {}).get("store", {}).get("images")
+        await self.insert(turn.replace(**fields), copyOf=turn.id, **({"images": images} if images else {}))
+
+    async def first_with_checkpoint(self, session: str) -> ChatTurn | None:
+        """The session's first turn that counts and changed files."""
+        found = await self.all({"session": session, "checkpoint": {"$gt": ""}, "reverted": {"$ne": True}}, limit=1)
+        return found[0] if found else None
+
+    async def take_back(self, turns: list[str], at: datetime) -> None:
+        """No model reads them any more; `bring_back` finds them by `at`."""
+        with store_errors():
+            await self.collection.update_many(
+                {"_id": {"$in": turns}}, {"$set": {"reverted": True, "store.revertedAt": at}}
+            )
+
+    async def bring_back(self, session: str, at: datetime) -> list[ChatTurn]:
+        """Those that were taken back `at`, oldest first: they count again."""
+        query = {"session": session, "reverted": True, "store.revertedAt": at}
+        turns = await self.all(query, limit=100_000)
+        with store_errors():
+            await self.collection.update_many(query, {"$set": {"reverted": False}, "$unset": {"store.revertedAt": ""}})
+        return turns
+
+    async def images_of(self, session: str) -> list[str]:
+        """The images that its turns name."""
+        with store_errors():
+            return [str(i) for i in await self.collection.distinct("store.images", {"session": session})]
+
+    async def unused(self, images: list[str]) -> list[str]:
+        """Those that no turn names."""
+        with store_errors():
+            used = set(await self.collection.distinct("store.images", {"store.images": {"$in": images}}))
+        return [image for image in images if image not in used]
 
     async def delete_session(self, session: str) -> None:
         with store_errors():

@@ -8,13 +8,14 @@ from gadget_api.commands import DroneStatusChanged, ProcessWorkOrder, SessionUpd
 from gadget_api.drones import DroneRegistration, DroneStatus
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.sessions import ChatSession
+from gadget_api.traces import Tracer
 from gadget_api.turn_states import DISPATCH, REFUSE
 from gadget_api.turns import ChatTurn, ChatTurnStatus, Waiting
 from gadget_api.workspace import WorkspaceMode
 from gadget_code.background import Background
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.store.database import Store
-from gadget_code.turns.orders import work_order
+from gadget_code.turns.orders import Orders
 from gadget_code.turns.recorder import Recorder
 
 log = logging.getLogger(__name__)
@@ -31,8 +32,12 @@ class Wait:
 
 
 class Dispatcher:
-    def __init__(self, store: Store, rooms: Rooms, recorder: Recorder, background: Background) -> None:
+    def __init__(
+        self, store: Store, rooms: Rooms, orders: Orders, recorder: Recorder, background: Background, tracer: Tracer
+    ) -> None:
         self._store = store
+        self._tracer = tracer
+        self._orders = orders
         self._rooms = rooms
         self._recorder = recorder
         self._background = background
@@ -108,10 +113,10 @@ class Dispatcher:
             await self._give_back(drone, turn)
             return None
         try:
-            order = await work_order(self._store, started)
-            await self._rooms.call_drone(
-                drone.id, "processWorkOrder", ProcessWorkOrder(work_order=order), timeout=_OFFER_S
-            )
+            order = await self._orders.of(started)
+            with self._tracer.span("dispatch", parent=order.traceparent, turn=turn.id, drone=drone.id) as span:
+                offer = ProcessWorkOrder(work_order=order.replace(traceparent=span.traceparent))
+                await self._rooms.call_drone(drone.id, "processWorkOrder", offer, timeout=_OFFER_S)
         except GadgetError as exc:
             log.info("drone %s did not take turn %s: %s", drone.id, turn.id, exc.code)
             refused = await self._store.turns.move(started, REFUSE, ChatTurnStatus.QUEUED, {"drone": None})

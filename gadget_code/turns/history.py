@@ -1,8 +1,10 @@
 """A session's history as messages, in pages, for the drone that works on it."""
 
-from gadget_api.events import HISTORY_TYPES, turn_event
-from gadget_api.history import HistoryPage, TurnHistory, interrupted_results, work_messages
-from gadget_api.messages import Message, UserMessage
+from collections.abc import Sequence
+
+from gadget_api.events import HISTORY_TYPES, Compacted, Steered, Step, ToolCall, turn_event
+from gadget_api.history import HistoryPage, TurnHistory, interrupted_results, is_command, work_messages
+from gadget_api.messages import Compaction, Message, UserMessage
 from gadget_api.turns import ChatTurn
 from gadget_code.store.database import Store
 
@@ -11,7 +13,7 @@ _PAGE_BYTES = 8 * 1024 * 1024  # a page ends with the turn that passes this
 
 
 async def history_page(store: Store, session: str, *, after_turn: str | None, up_to: ChatTurn) -> HistoryPage:
-    """The session's turns after `after_turn` and up to the running turn `up_to`, oldest first.
+    """The session's turns after `after_turn` and up to the running turn `up_to` that were not taken back, oldest first.
 
     Turns that are over are closed: each tool call has its result. Calls of the running one may be open.
     """
@@ -19,18 +21,27 @@ async def history_page(store: Store, session: str, *, after_turn: str | None, up
     size = 0
     turns = await store.turns.in_order(session, after=after_turn, up_to=up_to.id, limit=_PAGE_TURNS + 1)
     for turn in turns[:_PAGE_TURNS]:
-        events = []
+        events: list[Step | ToolCall | Steered | Compacted] = []
         async for stored in store.events.history(turn.id, up_to=turn.last_seq):
-            assert stored.type in HISTORY_TYPES
             size += len(stored.body)
-            events.append(turn_event.validate_json(stored.body))
-        is_over = turn.id != up_to.id
-        messages: list[Message] = [UserMessage(content=turn.prompts.user), *work_messages(events, is_over=is_over)]  # type: ignore[arg-type]
+            event = turn_event.validate_json(stored.body)
+            assert isinstance(event, Step | ToolCall | Steered | Compacted), HISTORY_TYPES
+            events.append(event)
         size += len(turn.prompts.user)
-        if is_over:
-            messages.extend(interrupted_results(messages))
-        items.append(TurnHistory(turn_id=turn.id, messages=tuple(messages)))
+        items.append(TurnHistory(turn_id=turn.id, messages=tuple(_messages(turn, events, turn.id != up_to.id))))
         if size > _PAGE_BYTES:
             break
     more = len(items) < len(turns)
     return HistoryPage(items=tuple(items), next_cursor=items[-1].turn_id if more else None)
+
+
+def _messages(
+    turn: ChatTurn, events: Sequence[Step | ToolCall | Steered | Compacted], is_over: bool
+) -> list[Message | Compaction]:
+    messages: list[Message | Compaction] = []
+    if not is_command(turn.prompts.user):  # that was for us
+        messages.append(UserMessage(content=turn.prompts.user, images=turn.prompts.images))
+    messages.extend(work_messages(events, is_over=is_over))
+    if is_over:
+        messages.extend(interrupted_results(messages))
+    return messages

@@ -23,7 +23,9 @@ from gadget_api.turn_states import MOVE, RECOVER, REQUEUE
 from gadget_api.turns import ChatTurn, ChatTurnStatus, Steer, SteerOrigin, Waiting
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.store.database import Store
-from gadget_code.turns.orders import work_order
+from gadget_code.turns.inquiries import Inquiries
+from gadget_code.turns.orders import Orders
+from gadget_code.turns.policies import Policies
 from gadget_code.turns.recorder import Recorder
 
 log = logging.getLogger(__name__)
@@ -35,9 +37,20 @@ _MOVED = (
 
 
 class Leases:
-    def __init__(self, store: Store, rooms: Rooms, recorder: Recorder) -> None:
+    def __init__(
+        self,
+        store: Store,
+        rooms: Rooms,
+        orders: Orders,
+        recorder: Recorder,
+        inquiries: Inquiries,
+        policies: Policies,
+    ) -> None:
         self._store = store
         self._rooms = rooms
+        self._orders = orders
+        self._inquiries = inquiries
+        self._policies = policies
         self._recorder = recorder
 
     async def lost(self, drone: DroneRegistration) -> None:
@@ -51,11 +64,16 @@ class Leases:
             raise Conflict(ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
 
     async def held(self, drone: str) -> None:
-        """The drone says that it works: its turn waits for nothing, and gets what was said to it meanwhile. When its
-        turn has gone on without it, it is told."""
+        """The drone says that it works: its turn waits for no drone, and gets what was said to it meanwhile, and what
+        it may do now. When its turn has gone on without it, it is told."""
         turns = await self._of(drone)
         for turn in turns:
             await self._goes_on(turn)
+            await self._inquiries.redeliver(turn)
+            try:
+                await self._policies.tell(turn)
+            except GadgetError as exc:
+                log.info("turn %s is not told of its policy: %s", turn.id, exc.message)
         named = await self._store.drones.find({"_id": drone})
         if named is not None and named.turn is not None and all(turn.id != named.turn for turn in turns):
             await self._recorder.revoke(drone, named.turn, ErrorCode.TURN_OVER, "This turn went on without this drone.")
@@ -104,7 +122,7 @@ class Leases:
         if turn is None:
             discard = RecoveryAction.DISCARD
             return CrashRecoveryResponse(turn_id=ask.turn_id, action=discard, question=ask.question)
-        order = await work_order(self._store, turn)
+        order = await self._orders.of(turn)
         drone = await self._store.drones.report(drone_id, {"turn": turn.id, "status": DroneStatus.BUSY})
         if drone is not None:
             await self._rooms.tell_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))

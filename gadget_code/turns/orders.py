@@ -1,5 +1,12 @@
 """Work orders: everything a drone needs for a turn, put together when it is offered."""
 
+from dataclasses import dataclass
+
+from gadget_api.budgets import Spent
+from gadget_api.errors import NotFound
+from gadget_api.inquiries import InquiryStatus
+from gadget_api.providers import Provider
+from gadget_api.sessions import ChatSession, mode_of
 from gadget_api.turns import ChatTurn
 from gadget_api.work_order import (
     OrderProject,
@@ -11,42 +18,88 @@ from gadget_api.work_order import (
     WorkOrder,
 )
 from gadget_code.store.database import Store
+from gadget_code.turns.policies import policy_of
 
 
-async def work_order(store: Store, turn: ChatTurn) -> WorkOrder:
-    """The order of a turn as it is dispatched now. Raises NotFound when its project, session or provider is gone."""
-    project = await store.projects.owned(turn.user, turn.project)
-    session = await store.sessions.owned(turn.user, turn.session)
-    provider = await store.providers.owned(turn.user, turn.provider)
-    user = await store.users.get(turn.user)
-    model = next((model for model in provider.models if model.id == turn.llm), None)
-    order_provider = OrderProvider(
-        id=provider.id,
-        name=provider.name,
-        sdk=provider.api_type,
-        base_url=provider.base_url,
-        api_key=await store.providers.key_of(provider),
-        model_id=turn.llm,
-    )
-    if model is not None:
-        order_provider = order_provider.replace(
-            context_window=model.context_window, params=model.params, price=model.price
+@dataclass(frozen=True)
+class Orders:
+    store: Store
+    answer_within_s: int
+    """For how long a turn waits for its user's answer."""
+
+    async def of(self, turn: ChatTurn) -> WorkOrder:
+        """The order of a turn as it is dispatched now. Raises NotFound when its project, session or provider is
+        gone."""
+        project = await self.store.projects.owned(turn.user, turn.project)
+        session = await self.store.sessions.owned(turn.user, turn.session)
+        user = await self.store.users.get(turn.user)
+        return WorkOrder(
+            # One turn is one order, however often it is offered.
+            work_order_id=turn.id,
+            epoch=turn.epoch,
+            project=OrderProject(id=project.id, name=project.name, slug=project.slug, git_url=project.git_url),
+            session=OrderSession(
+                id=session.id,
+                name=session.name,
+                # A level counts at once, and what the model is told of its mode is what it may do.
+                mode=mode_of(session.level),
+                history_version=session.history_version,
+                wants_title=session.wants_title,
+            ),
+            provider=await self._provider(await self.store.providers.owned(turn.user, turn.provider), turn.llm),
+            turn=OrderTurn(
+                id=turn.id,
+                created_at=turn.created_at,
+                user=OrderUser(id=user.id, email=user.email, display_name=user.display_name),
+            ),
+            prompt=turn.prompts.user,
+            images=turn.prompts.images,
+            workspace_id=turn.workspace_id,
+            after_turn=await self.store.turns.before(turn),
+            resume=await self._resume_point(turn) if turn.last_seq else None,
+            policy=await policy_of(self.store, session),
+            fallbacks=await self._fallbacks(session),
+            turn_budget=session.turn_budget,
+            session_budget=session.budget,
+            session_spent=Spent() if session.budget.is_unlimited else await self.store.turns.spent_before(turn),
+            answer_within_s=self.answer_within_s,
+            steers=turn.steers,
+            traceparent=await self.store.turns.traceparent(turn),
         )
-    return WorkOrder(
-        # One turn is one order, however often it is offered.
-        work_order_id=turn.id,
-        epoch=turn.epoch,
-        project=OrderProject(id=project.id, name=project.name, slug=project.slug, git_url=project.git_url),
-        session=OrderSession(id=session.id, name=session.name, mode=turn.mode),
-        provider=order_provider,
-        turn=OrderTurn(
-            id=turn.id,
-            created_at=turn.created_at,
-            user=OrderUser(id=user.id, email=user.email, display_name=user.display_name),
-        ),
-        prompt=turn.prompts.user,
-        workspace_id=turn.workspace_id,
-        after_turn=await store.turns.before(turn),
-        resume=ResumePoint(acked_seq=turn.last_seq, stats=turn.stats) if turn.last_seq else None,
-        steers=turn.steers,
-    )
+
+    async def _provider(self, provider: Provider, model_id: str) -> OrderProvider:
+        order = OrderProvider(
+            id=provider.id,
+            name=provider.name,
+            sdk=provider.api_type,
+            base_url=provider.base_url,
+            api_key=await self.store.providers.key_of(provider),
+            model_id=model_id,
+        )
+        model = next((model for model in provider.models if model.id == model_id), None)
+        if model is None:
+            return order
+        return order.replace(
+            context_window=model.context_window, params=model.params, price=model.price, sees_images=model.sees_images
+        )
+
+    async def _fallbacks(self, session: ChatSession) -> tuple[OrderProvider, ...]:
+        """Those whose provider is still there."""
+        orders = []
+        for choice in session.fallbacks:
+            try:
+                provider = await self.store.providers.owned(session.user, choice.provider)
+            except NotFound:
+                continue
+            orders.append(await self._provider(provider, choice.model))
+        return tuple(orders)
+
+    async def _resume_point(self, turn: ChatTurn) -> ResumePoint:
+        untaken = await self.store.inquiries.untaken(turn)
+        return ResumePoint(
+            acked_seq=turn.last_seq,
+            stats=turn.stats,
+            grants=await self.store.inquiries.grants(turn),
+            inquiries=tuple(inquiry for inquiry in untaken if inquiry.status is not InquiryStatus.WITHDRAWN),
+            last_checkpoint=turn.last_checkpoint,
+        )

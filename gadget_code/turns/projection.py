@@ -1,6 +1,9 @@
 """What a turn's events add up to: a pure fold, so that the turn document can always be made again from its events."""
 
-from gadget_api.events import Step, ToolCall, TurnEvent, WorkOrderComplete
+from typing import Any
+
+from gadget_api.checkpoints import CheckpointTaken
+from gadget_api.events import Checkpoint, InquiryAnswered, InquiryAsked, Step, ToolCall, TurnEvent, WorkOrderComplete
 from gadget_api.providers import ModelPrice
 from gadget_api.turns import ChatTurn
 
@@ -8,6 +11,7 @@ from gadget_api.turns import ChatTurn
 def after_event(turn: ChatTurn, event: TurnEvent, price: ModelPrice | None) -> ChatTurn:
     """`turn` with its next event taken in. `price` is the model's, or None."""
     # Not validated again: an event was, and deltas are many.
+    changes: dict[str, Any]
     match event:
         case Step():
             changes = {
@@ -17,8 +21,17 @@ def after_event(turn: ChatTurn, event: TurnEvent, price: ModelPrice | None) -> C
             }
         case ToolCall():
             changes = {"stats": event.counted(turn.stats, price)}
+        case InquiryAsked():
+            changes = {"inquiry": event.inquiry.id}
+        case InquiryAnswered() if turn.inquiry == event.answer.inquiry_id:
+            changes = {"inquiry": None}
+        case Checkpoint():
+            changes = {"last_checkpoint": event.checkpoint.checkpoint_id}
+            if turn.checkpoint is None:
+                changes["checkpoint"] = _before(event.checkpoint)
         case WorkOrderComplete():
             changes = {
+                "inquiry": None,
                 "status": event.status,
                 "waiting": None,
                 "status_reason": None,
@@ -28,3 +41,10 @@ def after_event(turn: ChatTurn, event: TurnEvent, price: ModelPrice | None) -> C
         case _:
             changes = {}
     return turn.model_copy(update={**changes, "last_seq": event.seq})
+
+
+def _before(first: CheckpointTaken) -> str | None:
+    """The files before a turn's first checkpoint; null when that has files and nothing to hold them against."""
+    if first.parent is not None:
+        return first.parent
+    return first.checkpoint_id if first.file_count == 0 else None

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
@@ -19,15 +19,19 @@ import orjson
 from pydantic import ValidationError
 
 from gadget_api.commands import TurnAck, TurnResend, TurnRevoked
-from gadget_api.errors import ErrorCode, ErrorInfo, InvalidInput, Unavailable
-from gadget_api.events import EVENT_TYPES, Steered, TurnEvent, WorkOrderComplete
+from gadget_api.errors import ErrorCode, ErrorInfo, GadgetError, InvalidInput, Unavailable
+from gadget_api.events import EVENT_TYPES, InquiryAsked, Steered, Step, TurnEvent, WorkOrderComplete
+from gadget_api.inquiries import InquiryStatus
 from gadget_api.providers import ModelPrice
 from gadget_api.turns import ChatTurn, ChatTurnStatus
 from gadget_code.background import Background
+from gadget_code.metrics import Metrics
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.store.database import Store
 from gadget_code.store.events import StoredEvent
+from gadget_code.turns.consequences import Consequences
 from gadget_code.turns.ending import last_event
+from gadget_code.turns.prices import prices_of
 from gadget_code.turns.projection import after_event
 
 log = logging.getLogger(__name__)
@@ -60,7 +64,8 @@ class _Stream:
     socket: str
     turn: ChatTurn
     """As it is after its newest stored event; what else changes in it (its reason, its steers) is not looked at."""
-    price: ModelPrice | None
+    prices: Mapping[str, ModelPrice | None]
+    """By the provider's name of the model: the turn's own first, then those it may fall back to."""
     last_seq: int
     """Of the newest event that was taken and relayed."""
     unstored: deque[tuple[StoredEvent, TurnEvent]] = field(default_factory=deque)
@@ -75,10 +80,18 @@ class _Stream:
 
 class Recorder:
     def __init__(
-        self, store: Store, rooms: Rooms, background: Background, on_turn_over: Callable[[ChatTurn], None]
+        self,
+        store: Store,
+        rooms: Rooms,
+        consequences: Consequences,
+        metrics: Metrics,
+        background: Background,
+        on_turn_over: Callable[[ChatTurn], None],
     ) -> None:
         self._store = store
         self._rooms = rooms
+        self._consequences = consequences
+        self._metrics = metrics
         self._background = background
         self._on_turn_over = on_turn_over
         self._streams: dict[str, _Stream] = {}
@@ -117,6 +130,10 @@ class Recorder:
         elif event.seq > stream.last_seq + 1:
             if stream.asked_resend_after != stream.last_seq:
                 await self._ask_again(stream)
+        elif isinstance(event, InquiryAsked) and not _is_own(event, stream.turn):
+            message = "This inquiry is not that of its turn, or not open."
+            await self._refuse(drone, payload, message)
+            raise InvalidInput(message)
         else:
             self._take(stream, event, payload)
             if not isinstance(event, WorkOrderComplete):
@@ -168,6 +185,7 @@ class Recorder:
             over = after_event(fenced, event, None)
             if not await self._record_end(fenced, _stored(event, payload), over):
                 return None
+        self._metrics.take([event])
         if turn.drone is not None:
             await self.revoke(turn.drone, turn.id, ErrorCode.TURN_OVER, "This turn is over.")
         return await self._say_ended(over, payload)
@@ -184,10 +202,17 @@ class Recorder:
 
     async def _say_ended(self, over: ChatTurn, payload: dict[str, Any]) -> ChatTurn:
         self.streams_ended += 1
+        await self._follow(over, [])
         await self._rooms.relay(over.session, payload["type"], payload)
         await self._rooms.tell_turn(over)
         self._on_turn_over(over)
         return over
+
+    async def _follow(self, after: ChatTurn, events: Sequence[TurnEvent]) -> None:
+        try:
+            await self._consequences.follow(after, events)
+        except GadgetError as exc:
+            log.warning("what follows for turn %s is seen to later: %s", after.id, exc.message)
 
     async def stop(self) -> None:
         """Stores what is unstored, for as long as a stop may take."""
@@ -237,14 +262,9 @@ class Recorder:
             else:
                 await self.revoke(drone, turn.id, ErrorCode.TURN_OVER, "This turn is over.")
             return None
-        stream = _Stream(socket=socket, turn=turn, price=await self._price_of(turn), last_seq=turn.last_seq)
+        stream = _Stream(socket=socket, turn=turn, prices=await prices_of(self._store, turn), last_seq=turn.last_seq)
         self._streams[turn.id] = stream
         return stream
-
-    async def _price_of(self, turn: ChatTurn) -> ModelPrice | None:
-        provider = await self._store.providers.find({"_id": turn.provider})
-        models = provider.models if provider is not None else ()
-        return next((model.price for model in models if model.id == turn.llm), None)
 
     async def _write(self, stream: _Stream) -> None:
         """Stores what is unstored until nothing is, or the turn is not this stream's any more."""
@@ -270,9 +290,10 @@ class Recorder:
         group = _group(stream.unstored)
         turn = after = stream.turn
         for _, event in group:
-            after = after_event(after, event, stream.price)
+            after = after_event(after, event, _price(stream, event))
         steered = [event.steer_id for _, event in group if isinstance(event, Steered)]
-        if not await self._store.record(turn, [stored for stored, _ in group], after, steered):
+        events = [event for _, event in group]
+        if not await self._store.record(turn, [stored for stored, _ in group], after, steered, events):
             now = await self._store.turns.find({"_id": turn.id, "epoch": turn.epoch})
             if now is None or now.last_seq != after.last_seq:
                 # Somebody else has the turn, or another process of ours its drone.
@@ -282,6 +303,8 @@ class Recorder:
             stream.unstored.popleft()
             stream.unstored_bytes -= len(stored.body)
         stream.turn = after
+        self._metrics.take(events)
+        await self._follow(after, events)
         if after.status.is_over:
             # Let go of before the relay: a replay that comes now has the end from the store.
             stream.unstored.clear()
@@ -331,6 +354,20 @@ class Recorder:
     async def revoke(self, drone: str, turn: str, code: ErrorCode, message: str) -> None:
         """Tells the drone that the turn is not its own (any more)."""
         await self._rooms.tell_drone(drone, "turnRevoked", TurnRevoked(turn_id=turn, code=code, message=message))
+
+
+def _is_own(event: InquiryAsked, turn: ChatTurn) -> bool:
+    """Whether the drone asks for this turn, its session and its user, and does not answer itself."""
+    asked = event.inquiry
+    is_open = asked.status is InquiryStatus.PENDING and asked.answer is None and asked.answered_at is None
+    return is_open and (asked.turn, asked.session, asked.user) == (turn.id, turn.session, turn.user)
+
+
+def _price(stream: _Stream, event: TurnEvent) -> ModelPrice | None:
+    """Of the model that a step was made by."""
+    if isinstance(event, Step) and event.model in stream.prices:
+        return stream.prices[event.model]
+    return stream.prices.get(stream.turn.llm)
 
 
 def _stored(event: TurnEvent, payload: dict[str, Any]) -> StoredEvent:

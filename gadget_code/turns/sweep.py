@@ -9,6 +9,7 @@ from datetime import timedelta
 from gadget_api.errors import GadgetError
 from gadget_code.store.database import Store
 from gadget_code.turns.dispatch import Dispatcher
+from gadget_code.turns.inquiries import Inquiries
 from gadget_code.turns.leases import Leases
 from gadget_code.turns.recorder import Recorder
 from gadget_code.turns.verbs import CANCEL_S, TurnVerbs
@@ -22,12 +23,19 @@ _RENEWAL_S = 10.0
 
 class Sweep:
     def __init__(
-        self, store: Store, recorder: Recorder, dispatcher: Dispatcher, leases: Leases, verbs: TurnVerbs
+        self,
+        store: Store,
+        recorder: Recorder,
+        dispatcher: Dispatcher,
+        leases: Leases,
+        inquiries: Inquiries,
+        verbs: TurnVerbs,
     ) -> None:
         self._store = store
         self._recorder = recorder
         self._dispatcher = dispatcher
         self._leases = leases
+        self._inquiries = inquiries
         self._verbs = verbs
 
     async def run(self) -> None:
@@ -42,6 +50,7 @@ class Sweep:
                     await self._recorder.cancel(turn)
                 for turn in await self._store.turns.ended_with_steers():
                     await self._verbs.submit_steers(turn)
+                await self._inquiries.check()
                 for user in await self._store.turns.users_with_queued():
                     self._dispatcher.kick(user)
             except GadgetError as exc:

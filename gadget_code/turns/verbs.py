@@ -3,14 +3,17 @@
 import asyncio
 import hashlib
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from gadget_api.commands import CancelTurn
+from gadget_api.commands import CancelTurn, SessionUpdated
 from gadget_api.drones import DroneStatus
 from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput, NotFound, TooLarge, TooMany
 from gadget_api.ids import new_id
 from gadget_api.model import utc_now
+from gadget_api.sessions import ChatSession, mode_of
+from gadget_api.traces import Tracer
 from gadget_api.turns import (
     MAX_PROMPT_BYTES,
     MAX_STEER_BYTES,
@@ -44,9 +47,19 @@ class TurnVerbs:
     dispatcher: Dispatcher
     leases: Leases
     background: Background
+    tracer: Tracer
 
-    async def submit(self, user: str, session_id: str, content: str, prompt_id: str) -> ChatTurn:
-        """Stores a prompt as a queued turn: when this returns, a majority has it. The same id is the same turn."""
+    async def submit(
+        self,
+        user: str,
+        session_id: str,
+        content: str,
+        prompt_id: str,
+        images: Sequence[str] = (),
+        traceparent: str | None = None,
+    ) -> ChatTurn:
+        """Stores a prompt as a queued turn: when this returns, a majority has it. The same id is the same turn. Raises
+        InvalidInput, NotFound, TooMany."""
         check_prompt(content)
         session = await self.store.sessions.owned(user, session_id)
         if await self.store.turns.count_queued(session.id) >= MAX_QUEUED:
@@ -54,6 +67,10 @@ class TurnVerbs:
             if earlier is None:
                 raise TooMany(f"{MAX_QUEUED} prompts wait in this session already; wait for them, or withdraw some.")
             return earlier
+        # Kept before the turn that names them is.
+        refs = await self.store.images.use(user, tuple(dict.fromkeys(images)))
+        if len(refs) < len(set(images)):
+            raise InvalidInput("One of these images is not there (any more); send it with `POST /images` again.")
         fresh = ChatTurn(
             id=new_id(),
             created_at=utc_now(),
@@ -62,17 +79,27 @@ class TurnVerbs:
             project=session.project,
             provider=session.provider,
             llm=session.selected_model,
-            mode=session.mode,
+            mode=mode_of(session.level),
             workspace_id=session.workspace_id,
             status=ChatTurnStatus.QUEUED,
             prompt_id=prompt_id,
-            prompts=Prompts(user=content),
+            prompts=Prompts(user=content, images=tuple(refs)),
         )
-        turn, is_new = await self.store.turns.submit(fresh)
+        with self.tracer.span("prompt", parent=traceparent, session=session.id, turn=fresh.id) as span:
+            turn, is_new = await self.store.turns.submit(fresh, span.traceparent)
         if is_new:
+            await self._go_on_from_here(session)
             await self.rooms.tell_turn(turn)
             self.dispatcher.kick(user)
         return turn
+
+    async def _go_on_from_here(self, session: ChatSession) -> None:
+        """What was taken back stays so: the session goes on without it."""
+        if session.revert is None:
+            return
+        changed = await self.store.sessions.update({"_id": session.id}, {"revert": None})
+        if changed is not None:
+            await self.rooms.tell_user(changed.user, "sessionUpdated", SessionUpdated(session=changed))
 
     async def cancel(self, user: str, turn_id: str) -> None:
         """Ends the turn, through its drone when that answers; a queued one is withdrawn. Raises Conflict when over."""

@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from gadget_api.events import Steered, Step, ToolCall
+from gadget_api.events import Compacted, Steered, Step, ToolCall
 from gadget_api.history import interrupted_results, work_messages
 from gadget_api.messages import (
     INTERRUPTED,
     AssistantMessage,
+    Compaction,
     FinishReason,
     Message,
     ModelMessage,
@@ -22,7 +23,7 @@ from gadget_api.messages import (
 )
 from gadget_api.model import utc_now
 
-WorkEvent = Step | ToolCall | Steered
+WorkEvent = Step | ToolCall | Steered | Compacted
 
 HEAD: dict[str, Any] = {"turn_id": "t", "chat_session_id": "s", "epoch": 1, "seq": 1, "at": utc_now()}
 
@@ -55,7 +56,7 @@ def steered(content: str) -> Steered:
     return Steered(**HEAD, steer_id="x", content=content)
 
 
-def outline(messages: Sequence[Message]) -> list[str]:
+def outline(messages: Sequence[Message | Compaction]) -> list[str]:
     """Who speaks, and of which calls."""
     lines = []
     for message in messages:
@@ -64,6 +65,8 @@ def outline(messages: Sequence[Message]) -> list[str]:
                 lines.append(" ".join(["assistant", *(call.call_id for call in message.tool_calls)]))
             case ToolMessage():
                 lines.append(f"{'interrupted' if message.content == INTERRUPTED else 'tool'} {message.call_id}")
+            case Compaction():
+                lines.append("compaction")
             case _:
                 lines.append(f"{message.role} {message.content}")
     return lines
@@ -122,11 +125,13 @@ def test_a_closed_call_says_that_its_outcome_is_unknown_and_keeps_its_name() -> 
 
 def test_thinking_is_put_before_the_answer_in_its_tag() -> None:
     [message] = work_messages([step(content="The answer is 4.", thinking="2 + 2, so 4")])
+    assert isinstance(message, ModelMessage)
     assert message.content == "<thinking>2 + 2, so 4</thinking>\nThe answer is 4."
 
 
 def test_an_answer_without_thinking_is_as_it_was_said() -> None:
     [message] = work_messages([step(content="The answer is 4.")])
+    assert isinstance(message, ModelMessage)
     assert message.content == "The answer is 4."
 
 
@@ -139,6 +144,7 @@ def test_thinking_and_calls_without_a_word_are_kept() -> None:
 
 def test_a_result_is_what_the_model_was_told() -> None:
     messages = work_messages([step("a"), result("a", "three lines\nof\noutput")])
+    assert isinstance(messages[1], ToolMessage)
     assert messages[1].content == "three lines\nof\noutput"
 
 
@@ -158,7 +164,7 @@ def worked(draw: st.DrawFn) -> list[WorkEvent]:
 
 @given(worked())
 def test_every_call_has_exactly_one_result_and_it_follows_its_call(events: list[WorkEvent]) -> None:
-    messages: list[Message] = [UserMessage(content="go"), *work_messages(events)]
+    messages: list[Message | Compaction] = [UserMessage(content="go"), *work_messages(events)]
     messages.extend(interrupted_results(messages))
 
     open_calls: set[str] = set()

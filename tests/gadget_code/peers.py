@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -317,3 +318,47 @@ def a_web(directory: Path, mongodb_url: str, **settings: str) -> Iterator[Web]:
     finally:
         web.stop()
     assert "Traceback" not in web.output, web.output
+
+
+def an_inquiry(of: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
+    """An approval of a command, as a drone asks for it."""
+    return {
+        "_id": new_id(),
+        "createdAt": iso(utc_now()),
+        "user": of["user"],
+        "session": of["session"],
+        "turn": of["_id"],
+        "kind": "approval",
+        "callId": "c1",
+        "title": "Run a command",
+        "detail": "npm run test -- --watch",
+        "choices": [{"id": name, "label": name} for name in ("once", "session", "project", "deny")],
+        "takesText": True,
+        "default": {"choice": "deny"},
+        "verdicts": [],
+        "rule": {"decision": "allow", "capability": "execute", "pattern": "npm run *"},
+        "expiresAt": iso(utc_now() + timedelta(hours=1)),
+        **fields,
+    }
+
+
+async def a_finished_turn(
+    user: User, drone: PlayedDrone, session: Mapping[str, Any], content: str = "Go on.", *more: dict[str, Any]
+) -> dict[str, Any]:
+    """A turn that the drone has worked on and ended: the events `more` (types and fields), a step, the end."""
+    turn = await a_turn(user, session, content)
+    order = await drone.order(turn["_id"])
+    played = Played(turn, epoch=order["epoch"])
+    for fields in more:
+        await drone.send(played.event(**fields))
+    await drone.send(played.step(content=f"Answer to {content}", inputTokens=100, responseTokens=10))
+    await drone.send(played.complete())
+    await drone.acked(turn["_id"], played.seq)
+    await drone.report("available")
+    return await user.until_over(turn["_id"])
+
+
+def a_checkpoint(letter: str, parent: str | None = None, files: int = 0) -> dict[str, Any]:
+    """The fields of a checkpoint's event; checkpoints are named by a letter here."""
+    taken = {"checkpointId": letter * 40, "parent": parent and parent * 40, "fileCount": files}
+    return {"type": "checkpoint", "checkpoint": taken}

@@ -38,6 +38,7 @@ async def test_what_a_drone_says_is_stored_relayed_and_acknowledged(
     assert await user.events(turn["_id"]) == events
     document = await user.until_over(turn["_id"])
     assert document["stats"] == {
+        "stepCount": 1,
         "toolCallCount": 1,
         "inputTokens": 100,
         "cachedInputTokens": 40,

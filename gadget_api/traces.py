@@ -1,0 +1,147 @@
+"""Traces: what took how long, from a client's prompt to a tool on a drone, for whoever collects OpenTelemetry.
+
+Both processes use this one seam. It is off, and loads nothing, unless the standard variables switch it on:
+`OTEL_EXPORTER_OTLP_ENDPOINT` (or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`), or `OTEL_TRACES_EXPORTER=otlp`; `none` there,
+or `OTEL_SDK_DISABLED=true`, keeps it off. The rest of the OTEL_ variables mean what OpenTelemetry says they do.
+
+The spans, each within the one before: `prompt` and `dispatch` (web service); `turn`, `step`, `modelCall`, `tool`,
+`permission` (drone). Attributes are ids, names and numbers: never what a person, a model or a tool said.
+
+    with tracer.span("tool", name="shell") as span:
+        ...
+        span.note(durationMs=12)
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:  # loaded only when it is on
+    from opentelemetry import trace
+
+Attribute = str | int | float | bool
+_TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_FLUSH_MS = 2000
+
+
+class Span(Protocol):
+    @property
+    def traceparent(self) -> str | None:
+        """What another process makes its spans part of: W3C Trace Context. None when nobody traces."""
+
+    def note(self, **attributes: Attribute) -> None: ...
+
+    def fail(self, code: str) -> None:
+        """It ended with this error code."""
+
+
+class Tracer(Protocol):
+    problem: str | None
+    """Why it is off though it was asked for, in one sentence; None when all is well."""
+
+    def span(self, name: str, /, *, parent: str | None = None, **attributes: Attribute) -> AbstractContextManager[Span]:
+        """A span for as long as the context is open, within `parent` (a traceparent), else within the span that is
+        open now. An exception that leaves it is noted by its type."""
+
+    def close(self) -> None:
+        """Sends what is not sent yet. Blocks for two seconds at most."""
+
+
+def tracer_of(service: str, environment: Mapping[str, str]) -> Tracer:
+    """The tracer that these variables ask for. `service` names the process unless OTEL_SERVICE_NAME does."""
+    if not is_on(environment):
+        return NoTracer()
+    if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
+        return NoTracer("OTEL_ variables ask for traces; install them: pip install 'gadget-code[otel]'.")
+    return _OpenTelemetry(environment.get("OTEL_SERVICE_NAME") or service)
+
+
+def is_on(environment: Mapping[str, str]) -> bool:
+    exporter = environment.get("OTEL_TRACES_EXPORTER", "").strip().lower()
+    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true" or exporter not in ("", "otlp"):
+        return False
+    endpoints = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    return exporter == "otlp" or any(environment.get(name) for name in endpoints)
+
+
+class NoTracer:
+    """Traces nothing, and hands on what trace a caller is in."""
+
+    def __init__(self, problem: str | None = None) -> None:
+        self.problem = problem
+
+    def span(self, name: str, /, *, parent: str | None = None, **attributes: Attribute) -> AbstractContextManager[Span]:
+        return nullcontext(_NoSpan(parent if parent is not None and _TRACEPARENT.fullmatch(parent) else None))
+
+    def close(self) -> None:
+        return
+
+
+class _NoSpan:
+    def __init__(self, traceparent: str | None) -> None:
+        self.traceparent = traceparent
+
+    def note(self, **attributes: Attribute) -> None:
+        return
+
+    def fail(self, code: str) -> None:
+        return
+
+
+class _OpenTelemetry:
+    def __init__(self, service: str) -> None:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        self.problem: str | None = None
+        self._provider: TracerProvider = TracerProvider(
+            resource=Resource.create({"service.name": service}), shutdown_on_exit=False
+        )
+        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        self._tracer = self._provider.get_tracer("gadget")
+
+    @contextmanager
+    def span(self, name: str, /, *, parent: str | None = None, **attributes: Attribute) -> Iterator[Span]:
+        from opentelemetry.trace import Status, StatusCode
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        within = TraceContextTextMapPropagator().extract({"traceparent": parent}) if parent is not None else None
+        with self._tracer.start_as_current_span(
+            # What an exception says may be anything: its type is enough.
+            name,
+            context=within,
+            attributes=dict(attributes),
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as opened:
+            try:
+                yield _OpenSpan(opened)
+            except BaseException as exc:
+                opened.set_status(Status(StatusCode.ERROR, type(exc).__name__))
+                raise
+
+    def close(self) -> None:
+        self._provider.force_flush(_FLUSH_MS)
+        self._provider.shutdown()
+
+
+class _OpenSpan:
+    def __init__(self, span: "trace.Span") -> None:
+        self._span = span
+
+    @property
+    def traceparent(self) -> str | None:
+        context = self._span.get_span_context()
+        return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
+
+    def note(self, **attributes: Attribute) -> None:
+        self._span.set_attributes(dict(attributes))
+
+    def fail(self, code: str) -> None:
+        from opentelemetry.trace import Status, StatusCode
+
+        self._span.set_status(Status(StatusCode.ERROR, code))

@@ -1,0 +1,68 @@
+"""Images: sent once, named by prompts and tool results, read by their user and that user's drones."""
+
+import asyncio
+import hashlib
+
+from fastapi import APIRouter, Request, Response
+
+from gadget_api.errors import InvalidInput, NotAllowed, TooLarge
+from gadget_api.ids import new_id
+from gadget_api.images import MAX_IMAGE_BYTES, ImageRef
+from gadget_code.auth.tokens import Identity, TokenKind
+from gadget_code.pictures import image_of
+from gadget_code.routes.access import AnyCaller, WithService
+
+router = APIRouter(prefix="/images", tags=["images"])
+
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "Content-Disposition": "inline",
+    "Cache-Control": "private, max-age=31536000, immutable",
+}
+
+
+@router.post(
+    "",
+    status_code=201,
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                kind: {"schema": {"type": "string", "format": "binary"}}
+                for kind in ("image/png", "image/jpeg", "image/gif", "image/webp")
+            },
+        }
+    },
+)
+async def create_image(request: Request, caller: AnyCaller, service: WithService) -> ImageRef:
+    """Keeps an image: its bytes are the body, 8 MiB at most. The same bytes again are the same image. One that no
+    prompt and no tool result names is deleted after a day."""
+    _check(caller)
+    data = await request.body()
+    if len(data) > MAX_IMAGE_BYTES:
+        raise TooLarge(f"An image may have {MAX_IMAGE_BYTES // 1024**2} MiB; make this one smaller.")
+    found = image_of(data)
+    if found is None:
+        raise InvalidInput("This is no PNG, JPEG, GIF or WebP image; send the file itself, nothing around it.")
+    media_type, width, height = found
+    declared = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if declared not in (media_type, "", "application/octet-stream"):
+        raise InvalidInput(f"This is {media_type}, and Content-Type says otherwise; correct it.")
+    image = ImageRef(id=new_id(), media_type=media_type, size_bytes=len(data), width=width, height=height)
+    sha256 = await asyncio.to_thread(lambda: hashlib.sha256(data).hexdigest())
+    return await service.store.images.put(caller.user, sha256, image, data)
+
+
+@router.get("/{image_id}", response_class=Response)
+async def get_image(image_id: str, caller: AnyCaller, service: WithService) -> Response:
+    """The image's bytes, as they were sent."""
+    _check(caller)
+    image, data = await service.store.images.read(caller.user, image_id)
+    return Response(data, media_type=image.media_type, headers=_HEADERS)
+
+
+def _check(caller: Identity) -> None:
+    """Raises NotAllowed for a drone's token that no workspace has used yet."""
+    if caller.kind is TokenKind.DRONE and caller.drone is None:
+        raise NotAllowed("Only a registered drone may ask for this.")

@@ -1,0 +1,45 @@
+"""What one's turns have used."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import AfterValidator
+
+from gadget_api.errors import InvalidInput
+from gadget_api.model import UtcTime, utc_now
+from gadget_api.usage import UsageBy, UsageReport
+from gadget_code.routes.access import IdeCaller, WithService
+from gadget_code.store.usage import usage
+
+router = APIRouter(prefix="/usage", tags=["usage"])
+
+_DEFAULT = timedelta(days=30)
+_LONGEST = timedelta(days=366)
+_FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
+
+
+def _in_bounds(moment: datetime) -> datetime:
+    if not _FIRST <= moment <= _LAST:
+        raise ValueError("must be between the years 1970 and 9000")
+    return moment
+
+
+Moment = Annotated[UtcTime, AfterValidator(_in_bounds)]
+
+
+@router.get("")
+async def get_usage(
+    caller: IdeCaller,
+    service: WithService,
+    by: UsageBy = UsageBy.DAY,
+    since: Annotated[Moment | None, Query(alias="from")] = None,
+    until: Annotated[Moment | None, Query(alias="to")] = None,
+) -> UsageReport:
+    """Tokens, money and time of the turns made from `from` on and before `to`: the last 30 days, a year at most. What a
+    turn used counts for the model that it was begun with."""
+    until = until or utc_now()
+    since = since or until - _DEFAULT
+    if not timedelta(0) < until - since <= _LONGEST:
+        raise InvalidInput("`from` must come before `to`, by a year at most.")
+    return await usage(service.store.turns, caller.user, by, since, until)

@@ -1,0 +1,101 @@
+"""Images, one document each: they are smaller than a MongoDB document may be.
+
+An image that no prompt and no tool result names is deleted after a day (`expireAt`).
+"""
+
+from collections.abc import Collection
+from datetime import timedelta
+
+from pymongo import IndexModel
+from pymongo.asynchronous.collection import AsyncCollection
+
+from gadget_api.errors import Conflict, InvalidInput, NotFound
+from gadget_api.ids import new_id
+from gadget_api.images import ImageRef
+from gadget_api.model import utc_now
+from gadget_code.store.records import SCHEMA_VERSION, Document, store_errors
+
+MAX_BYTES_OF_USER = 1024**3
+_UNUSED = timedelta(hours=24)
+
+INDEXES = [
+    IndexModel([("user", 1), ("sha256", 1)], name="content", unique=True),
+    IndexModel([("user", 1), ("sizeBytes", 1)], name="quota"),
+    IndexModel([("expireAt", 1)], name="expiry", expireAfterSeconds=0, sparse=True),
+]
+_REF = {"mediaType": 1, "sizeBytes": 1, "width": 1, "height": 1}
+
+
+class ImageStore:
+    def __init__(self, collection: AsyncCollection[Document], max_bytes: int = MAX_BYTES_OF_USER) -> None:
+        self.collection = collection
+        self._max_bytes = max_bytes
+        """Of all images of one user."""
+
+    async def put(self, user: str, sha256: str, image: ImageRef, data: bytes) -> ImageRef:
+        """Keeps an image of `user`; the same bytes again are the same image. Raises InvalidInput past the quota."""
+        again = {"user": user, "sha256": sha256}
+        for _ in range(2):
+            with store_errors():
+                # One that nobody uses yet lives a day from now on.
+                await self.collection.update_one(
+                    {**again, "expireAt": {"$exists": True}}, {"$set": {"expireAt": utc_now() + _UNUSED}}
+                )
+                known = await self.collection.find_one(again, _REF)
+            if known is not None:
+                return ImageRef.model_validate(known)
+            if await self.used_bytes(user) + len(data) > self._max_bytes:
+                raise InvalidInput(
+                    f"Your images may have {self._max_bytes // 1024**2:,} MiB; delete sessions that use some."
+                )
+            document = {
+                **image.model_dump(),
+                "_id": new_id(),
+                **again,
+                "createdAt": utc_now(),
+                "expireAt": utc_now() + _UNUSED,
+                "data": data,
+                "schemaVersion": SCHEMA_VERSION,
+            }
+            try:
+                with store_errors():
+                    await self.collection.insert_one(document)
+            except Conflict:  # the same bytes came twice at once
+                continue
+            return image.replace(id=document["_id"])
+        raise InvalidInput("This image comes too often at once; send it again.")
+
+    async def used_bytes(self, user: str) -> int:
+        pipeline: list[Document] = [
+            {"$match": {"user": user}},
+            {"$group": {"_id": None, "bytes": {"$sum": "$sizeBytes"}}},
+        ]
+        with store_errors():
+            rows = await (await self.collection.aggregate(pipeline)).to_list()
+        return int(rows[0]["bytes"]) if rows else 0
+
+    async def read(self, user: str, image: str) -> tuple[ImageRef, bytes]:
+        """Raises NotFound for an unknown id and for another user's alike."""
+        with store_errors():
+            document = await self.collection.find_one({"_id": image, "user": user}, {**_REF, "data": 1})
+        if document is None:
+            raise NotFound("image")
+        data = bytes(document.pop("data"))
+        return ImageRef.model_validate(document), data
+
+    async def use(self, user: str, images: Collection[str]) -> list[ImageRef]:
+        """They are named by something that stays: keeps them, and answers those that there are, in that order."""
+        if not images:
+            return []
+        theirs = {"_id": {"$in": list(images)}, "user": user}
+        with store_errors():
+            await self.collection.update_many(theirs, {"$unset": {"expireAt": ""}})
+            found = {document["_id"]: document async for document in self.collection.find(theirs, _REF)}
+        return [ImageRef.model_validate(found[image]) for image in images if image in found]
+
+    async def let_go(self, user: str, images: Collection[str]) -> None:
+        """Nothing names them any more: they are deleted unless something does within a day."""
+        with store_errors():
+            await self.collection.update_many(
+                {"_id": {"$in": list(images)}, "user": user}, {"$set": {"expireAt": utc_now() + _UNUSED}}
+            )

@@ -1,0 +1,137 @@
+"""What turns asked their users, and how it was answered.
+
+A document is written before the event that asks counts (`Store.record`), and never written over: a repeat changes
+nothing. `store.taken` is set when the turn has said that the answer reached it, `store.forgetAt` when the turn is over.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+
+from pymongo import IndexModel
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.errors import DuplicateKeyError
+
+from gadget_api.events import InquiryAsked
+from gadget_api.inquiries import GO_ON, Answer, Inquiry, InquiryAnswer, InquiryKind, InquiryStatus
+from gadget_api.model import utc_now
+from gadget_api.turns import ChatTurn
+from gadget_code.store.records import Document, Records, stamped, store_errors
+
+_CLOSED = [InquiryStatus.ANSWERED, InquiryStatus.EXPIRED]
+_DOUBT = timedelta(minutes=1)
+_KEEP = timedelta(days=30)
+"""After the end of its turn; the events of the turn hold what was asked and answered for ever."""
+
+INDEXES = [
+    IndexModel([("user", 1), ("_id", -1)], name="user"),
+    IndexModel([("turn", 1)], name="turn"),
+    IndexModel([("expiresAt", 1)], name="pending", partialFilterExpression={"status": InquiryStatus.PENDING}),
+    IndexModel([("turn", 1), ("status", 1)], name="open", partialFilterExpression={"store.taken": False}),
+    IndexModel([("store.forgetAt", 1)], name="expiry", expireAfterSeconds=0, sparse=True),
+]
+
+
+class InquiryStore(Records[Inquiry]):
+    def __init__(self, collection: AsyncCollection[Document]) -> None:
+        super().__init__(collection, Inquiry, "inquiry")
+
+    async def ask(self, turn: ChatTurn, events: Sequence[InquiryAsked]) -> None:
+        """Notes what `turn` asks with these events; what is known stays as it is."""
+        for event in events:
+            document = stamped(event.inquiry.model_dump(), taken=False, seq=event.seq, counts=False, keptAt=utc_now())
+            with store_errors(), suppress(DuplicateKeyError):
+                await self.collection.insert_one(document)
+
+    async def doubtful(self) -> list[tuple[Inquiry, int]]:
+        """Pending ones of which nobody has said since a minute that they count, and the `seq` of their event: a process
+        may have died before it counted."""
+        query = {"status": InquiryStatus.PENDING, "store.counts": False, "store.keptAt": {"$lt": utc_now() - _DOUBT}}
+        with store_errors():
+            documents = await self.collection.find(query).limit(100).to_list()
+        return [(self.read(dict(document)), document["store"]["seq"]) for document in documents]
+
+    async def count(self, ids: Sequence[str]) -> None:
+        """Their events are stored and count."""
+        with store_errors():
+            await self.collection.update_many({"_id": {"$in": list(ids)}}, {"$set": {"store.counts": True}})
+
+    async def disown(self, inquiry: Inquiry) -> Inquiry | None:
+        """Its event did not come to count: it was never asked."""
+        pending = {"_id": inquiry.id, "status": InquiryStatus.PENDING}
+        return await self.update(pending, {"status": InquiryStatus.WITHDRAWN, "store.taken": True})
+
+    async def answer(self, inquiry: Inquiry, answer: Answer) -> Inquiry | None:
+        """Closes a pending inquiry with the user's answer; None when it is closed already."""
+        return await self._close(inquiry, InquiryStatus.ANSWERED, answer)
+
+    async def overdue(self) -> list[Inquiry]:
+        """Those that nobody answered in time."""
+        return await self.all({"status": InquiryStatus.PENDING, "expiresAt": {"$lte": utc_now()}})
+
+    async def expire(self, inquiry: Inquiry) -> Inquiry | None:
+        """Closes an overdue inquiry with its default; None when it is closed already."""
+        return await self._close(inquiry, InquiryStatus.EXPIRED, inquiry.default)
+
+    async def _close(self, inquiry: Inquiry, status: InquiryStatus, answer: Answer) -> Inquiry | None:
+        pending = {"_id": inquiry.id, "status": InquiryStatus.PENDING}
+        return await self.update(pending, {"status": status, "answer": answer.model_dump(), "answeredAt": utc_now()})
+
+    async def take(self, turn: ChatTurn, answer: InquiryAnswer) -> Inquiry | None:
+        """Notes which answer the turn goes on with: whatever we thought of, this one counts. None when that is known.
+
+        A drone that is cut off for longer than an inquiry lasts goes on with the default by itself.
+        """
+        taken = {"status": answer.status, "answer": answer.answer.model_dump(), "store.taken": True}
+        its = {"_id": answer.inquiry_id, "turn": turn.id, "store.taken": False}
+        inquiry = await self.update(its, taken)
+        if inquiry is not None and inquiry.answered_at is None:
+            return await self.update({"_id": inquiry.id}, {"answeredAt": utc_now()})
+        return inquiry
+
+    async def withdraw(self, turn: ChatTurn) -> list[Inquiry]:
+        """The turn is over: what it still waited for is asked no more. Answers those that were pending."""
+        pending = await self.all({"turn": turn.id, "status": InquiryStatus.PENDING})
+        closed = [
+            await self.update({"_id": inquiry.id, "status": InquiryStatus.PENDING}, {"status": InquiryStatus.WITHDRAWN})
+            for inquiry in pending
+        ]
+        with store_errors():
+            await self.collection.update_many(
+                {"turn": turn.id}, {"$set": {"store.taken": True, "store.forgetAt": utc_now() + _KEEP}}
+            )
+        return [inquiry for inquiry in closed if inquiry is not None]
+
+    async def untaken(self, turn: ChatTurn) -> list[Inquiry]:
+        """What the turn asked and has not heard the answer to, oldest first."""
+        return await self.all({"turn": turn.id, "store.taken": False})
+
+    async def undelivered(self) -> list[Inquiry]:
+        """Those with an answer that has not reached their turn."""
+        return await self.all({"store.taken": False, "status": {"$in": _CLOSED}})
+
+    async def open_turns(self) -> list[str]:
+        """The turns that wait for an answer, or for one to reach them."""
+        with store_errors():
+            return [str(turn) for turn in await self.collection.distinct("turn", {"store.taken": False})]
+
+    async def grants(self, turn: ChatTurn) -> int:
+        """How often the user has let the turn go on past its budget."""
+        granted = {"turn": turn.id, "kind": InquiryKind.BUDGET, "answer.choice": GO_ON, "store.taken": True}
+        with store_errors():
+            return await self.collection.count_documents(granted)
+
+    async def count_pending(self) -> int:
+        with store_errors():
+            return await self.collection.count_documents({"status": InquiryStatus.PENDING})
+
+    async def delete_turns(self, turns: Sequence[str]) -> None:
+        with store_errors():
+            await self.collection.delete_many({"turn": {"$in": list(turns)}})
+
+
+def waited_ms(inquiry: Inquiry) -> int:
+    """How long it was open."""
+    if inquiry.answered_at is None:
+        return 0
+    return max(0, int((inquiry.answered_at - inquiry.created_at).total_seconds() * 1000))

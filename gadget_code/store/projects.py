@@ -1,0 +1,20 @@
+"""Projects."""
+
+from pymongo import IndexModel
+from pymongo.asynchronous.collection import AsyncCollection
+
+from gadget_api.permissions import Rule
+from gadget_api.projects import Project
+from gadget_code.store.records import Document, Records
+from gadget_code.store.sessions import without
+
+INDEXES = [IndexModel([("user", 1), ("slug", 1)], name="slug", unique=True)]
+
+
+class ProjectStore(Records[Project]):
+    def __init__(self, collection: AsyncCollection[Document]) -> None:
+        super().__init__(collection, Project, "project")
+
+    async def add_rule(self, project: str, rule: Rule) -> Project | None:
+        """None when it has the rule, or `MAX_RULES` others."""
+        return await self.update(without(project, rule), {}, push={"rules": rule.model_dump()})

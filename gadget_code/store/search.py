@@ -1,0 +1,98 @@
+"""Search in the names of a user's sessions, and in the prompts and answers of their turns.
+
+What a user typed is never a query: words are taken out of it, and each is sought as it is. A search ends after a
+second or two, whatever was asked.
+"""
+
+import re
+from typing import Any
+
+from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.errors import ExecutionTimeout
+
+from gadget_api.errors import InvalidInput
+from gadget_api.model import utc_now
+from gadget_api.search import SearchHit, SearchPage
+from gadget_code.store.records import Document, store_errors
+
+MAX_QUERY = 500
+_MAX_WORDS = 12
+_MAX_MS = 2000
+_MAX_NAMES = 50
+_AROUND = 80
+"""Characters on either side of what was found."""
+_WORD = re.compile(r"\w+")
+
+
+async def search(
+    database: AsyncDatabase[Document], user: str, query: str, *, project: str | None, limit: int, cursor: str | None
+) -> SearchPage:
+    """What has all the words of `query`, newest first; names of sessions on the first page. Raises InvalidInput when
+    there is no word in it, or when it takes too long."""
+    words = list(dict.fromkeys(_WORD.findall(query[:MAX_QUERY].lower())))[:_MAX_WORDS]
+    if not words:
+        raise InvalidInput("There is no word to search for; type one.")
+    within: Document = {"user": user, **({"project": project} if project is not None else {})}
+    with store_errors():
+        names = [] if cursor is not None else await _names(database, within, words)
+        turns = await _turns(database, within, words, limit + 1, cursor)
+        sessions = await _session_names(database, user, {turn["session"] for turn in turns})
+    hits = [
+        SearchHit(
+            session=turn["session"],
+            session_name=sessions[turn["session"]],
+            project=turn["project"],
+            turn=turn["_id"],
+            at=turn["createdAt"],
+            snippet=snippet(f"{turn['prompts']['user']}\n{turn.get('response', '')}", words),
+        )
+        for turn in turns[:limit]
+        if turn["session"] in sessions
+    ]
+    return SearchPage(items=(*names, *hits), next_cursor=turns[limit - 1]["_id"] if len(turns) > limit else None)
+
+
+async def _names(database: AsyncDatabase[Document], within: Document, words: list[str]) -> list[SearchHit]:
+    every = [{"name": {"$regex": re.escape(word), "$options": "i"}} for word in words]
+    found = database.sessions.find({**within, "$and": every}).sort("_id", -1).limit(_MAX_NAMES).max_time_ms(_MAX_MS)
+    return [
+        SearchHit(
+            session=session["_id"],
+            session_name=session["name"],
+            project=session["project"],
+            at=session.get("createdAt", utc_now()),
+            snippet=snippet(session["name"], words),
+        )
+        async for session in found
+    ]
+
+
+async def _turns(
+    database: AsyncDatabase[Document], within: Document, words: list[str], limit: int, cursor: str | None
+) -> list[dict[str, Any]]:
+    # Quoted, each word has to be there; there is no quote in a word, so nothing of the query is a command.
+    query: Document = {
+        **within,
+        "$text": {"$search": " ".join(f'"{word}"' for word in words)},
+        "reverted": {"$ne": True},
+        **({"_id": {"$lt": cursor}} if cursor is not None else {}),
+    }
+    fields = {"session": 1, "project": 1, "createdAt": 1, "prompts.user": 1, "response": 1}
+    try:
+        return await database.turns.find(query, fields).sort("_id", -1).limit(limit).max_time_ms(_MAX_MS).to_list()
+    except ExecutionTimeout as exc:
+        raise InvalidInput("This search takes too long; use rarer words, or search in one project.") from exc
+
+
+async def _session_names(database: AsyncDatabase[Document], user: str, sessions: set[str]) -> dict[str, str]:
+    found = database.sessions.find({"_id": {"$in": list(sessions)}, "user": user}, {"name": 1})
+    return {session["_id"]: session["name"] async for session in found}
+
+
+def snippet(text: str, words: list[str]) -> str:
+    """One line of `text` around the first of the words in it."""
+    lowered = text.lower()
+    at = min((place for word in words if (place := lowered.find(word)) >= 0), default=0)
+    begin, end = max(0, at - _AROUND), at + _AROUND
+    line = " ".join(text[begin:end].split())
+    return f"{'… ' if begin else ''}{line}{' …' if end < len(text) else ''}"

@@ -1,0 +1,60 @@
+"""What a user's turns have used, added up by the database."""
+
+from datetime import datetime
+from typing import Any
+
+from pymongo.errors import ExecutionTimeout
+
+from gadget_api.errors import InvalidInput
+from gadget_api.usage import UsageBy, UsageReport, UsageRow
+from gadget_code.store.records import Document, store_errors
+from gadget_code.store.turns import PAID, TurnStore
+
+_MAX_ROWS = 1000
+_MAX_MS = 5000
+_KEYS: dict[UsageBy, Any] = {
+    UsageBy.DAY: {"$dateToString": {"date": "$createdAt", "format": "%Y-%m-%d", "timezone": "UTC"}},
+    UsageBy.MODEL: "$llm",
+    UsageBy.PROJECT: "$project",
+}
+_SUMS = {
+    "steps": "stepCount",
+    "toolCalls": "toolCallCount",
+    "inputTokens": "inputTokens",
+    "cachedInputTokens": "cachedInputTokens",
+    "responseTokens": "responseTokens",
+    "thinkingTokens": "thinkingTokenCount",
+    "cost": "cost",
+    "durationMs": "durationMs",
+}
+
+
+async def usage(turns: TurnStore, user: str, by: UsageBy, since: datetime, until: datetime) -> UsageReport:
+    """Of the turns that were made from `since` on and before `until`. Raises InvalidInput when it takes too long."""
+    # Ids begin with the time at which they were made, so the index over them finds a time.
+    window = {"$gte": _first_id(since), "$lt": _first_id(until)}
+    order: Document = {"_id": 1} if by is UsageBy.DAY else {"cost": -1, "_id": 1}
+    pipeline: list[Document] = [
+        {"$match": {"user": user, "_id": window, **PAID}},
+        {
+            "$group": {
+                "_id": _KEYS[by],
+                "turns": {"$sum": 1},
+                **{name: {"$sum": f"$stats.{field}"} for name, field in _SUMS.items()},
+            }
+        },
+        {"$sort": order},
+        {"$limit": _MAX_ROWS},
+    ]
+    with store_errors():
+        try:
+            rows = await (await turns.collection.aggregate(pipeline, maxTimeMS=_MAX_MS)).to_list()
+        except ExecutionTimeout as exc:
+            raise InvalidInput("These are too many turns to add up; ask for a shorter time.") from exc
+    items = tuple(UsageRow.model_validate({"key": str(row.pop("_id")), **row}) for row in rows)
+    return UsageReport(by=by, since=since, until=until, items=items)
+
+
+def _first_id(at: datetime) -> str:
+    """Sorts before every id that was made at or after this moment."""
+    return f"{max(0, int(at.timestamp() * 1000)) << 48:024x}"

@@ -1,0 +1,48 @@
+"""What follows from a turn's events once they are stored, beside the turn's own document."""
+
+from collections.abc import Sequence
+
+from gadget_api.commands import SessionUpdated
+from gadget_api.events import InquiryAnswered, InquiryAsked, Titled, TurnEvent
+from gadget_api.turns import ChatTurn
+from gadget_code.sockets.rooms import Rooms
+from gadget_code.store.database import Store
+from gadget_code.store.inquiries import waited_ms
+from gadget_code.turns.inquiries import Inquiries
+
+
+class Consequences:
+    def __init__(self, store: Store, rooms: Rooms, inquiries: Inquiries) -> None:
+        self._store = store
+        self._rooms = rooms
+        self._inquiries = inquiries
+
+    async def follow(self, after: ChatTurn, events: Sequence[TurnEvent]) -> None:
+        """Each of these is safe to do twice; what a process that dies leaves undone, the sweep finds."""
+        asked = [event.inquiry.id for event in events if isinstance(event, InquiryAsked)]
+        if asked:
+            await self._store.inquiries.count(asked)
+            for inquiry in await self._store.inquiries.all({"_id": {"$in": asked}, "turn": after.id}):
+                await self._inquiries.tell(inquiry)
+        for event in events:
+            if isinstance(event, InquiryAnswered):
+                await self._taken(after, event)
+            elif isinstance(event, Titled):
+                await self._name(after, event.title)
+        if after.status.is_over:
+            await self._inquiries.withdraw(after)
+
+    async def _taken(self, turn: ChatTurn, event: InquiryAnswered) -> None:
+        inquiry = await self._store.inquiries.take(turn, event.answer)
+        if inquiry is not None:
+            await self._store.turns.waited(turn, waited_ms(inquiry))
+            await self._inquiries.tell(inquiry)
+
+    async def _name(self, turn: ChatTurn, title: str) -> None:
+        name = " ".join("".join(c if c.isprintable() else " " for c in title).split())
+        if not name:
+            return
+        nameless = {"_id": turn.session, "user": turn.user, "wantsTitle": True}
+        session = await self._store.sessions.update(nameless, {"name": name, "wantsTitle": False})
+        if session is not None:
+            await self._rooms.tell_user(turn.user, "sessionUpdated", SessionUpdated(session=session))

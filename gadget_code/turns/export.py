@@ -1,0 +1,110 @@
+"""A session as one document to keep: Markdown to read, JSON to process. Made while it is sent, a turn at a time.
+
+It holds what the user and the agent said and did. Keys are in no session.
+"""
+
+import re
+from collections.abc import AsyncIterator
+from typing import Any, Literal
+from urllib.parse import quote
+
+import orjson
+
+from gadget_api.events import Compacted, Steered, Step, ToolCall, turn_event
+from gadget_api.model import iso
+from gadget_api.sessions import ChatSession
+from gadget_api.turns import ChatTurn
+from gadget_code.store.database import Store
+
+Format = Literal["markdown", "json"]
+MEDIA_TYPES: dict[Format, str] = {"markdown": "text/markdown; charset=utf-8", "json": "application/json"}
+_SUFFIXES: dict[Format, str] = {"markdown": "md", "json": "json"}
+_PAGE_TURNS = 20
+
+
+def disposition(session: ChatSession, format: Format) -> str:
+    """`Content-Disposition` with the session's name as a file name, whatever it is named."""
+    name = re.sub(r"[^\w.-]+", "-", session.name).strip("-.")[:80] or "session"
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "session"
+    suffix = _SUFFIXES[format]
+    return f"attachment; filename=\"{plain}.{suffix}\"; filename*=UTF-8''{quote(name, safe='')}.{suffix}"
+
+
+async def exported(store: Store, session: ChatSession, format: Format) -> AsyncIterator[bytes]:
+    """The session's turns that were not taken back, oldest first."""
+    parts = _markdown(store, session) if format == "markdown" else _json(store, session)
+    async for part in parts:
+        yield part.encode()
+
+
+async def _turns(store: Store, session: ChatSession) -> AsyncIterator[ChatTurn]:
+    after: str | None = None
+    while page := await store.turns.in_order(session.id, after=after, up_to="~", limit=_PAGE_TURNS):
+        for turn in page:
+            yield turn
+        after = page[-1].id
+
+
+async def _json(store: Store, session: ChatSession) -> AsyncIterator[str]:
+    # Events are stored as they go over the wire, so nothing is parsed here.
+    yield f'{{"session":{_dumps(session.to_wire())},"turns":['
+    first = True
+    async for turn in _turns(store, session):
+        yield f'{"" if first else ","}{{"turn":{_dumps(turn.to_wire())},"events":['
+        first, separator = False, ""
+        async for event in store.events.history(turn.id, up_to=turn.last_seq):
+            yield separator + event.body
+            separator = ","
+        yield "]}"
+    yield "]}\n"
+
+
+def _dumps(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+async def _markdown(store: Store, session: ChatSession) -> AsyncIterator[str]:
+    yield f"# {_one_line(session.name)}\n"
+    async for turn in _turns(store, session):
+        yield f"\n## {iso(turn.created_at)} · {_one_line(turn.llm)} · {turn.status}\n\n"
+        yield _quoted(turn.prompts.user)
+        for image in turn.prompts.images:
+            yield f"> (image {image.id}, {image.width} × {image.height})\n"
+        async for stored in store.events.history(turn.id, up_to=turn.last_seq):
+            yield _event(turn_event.validate_json(stored.body))
+        if turn.error is not None:
+            yield f"\n**{turn.error.code}**: {_one_line(turn.error.message)}\n"
+
+
+def _event(event: object) -> str:
+    match event:
+        case Step():
+            said = event.message
+            thought = f"\n<details><summary>Thinking</summary>\n\n{fenced(said.thinking)}\n</details>\n"
+            return f"{thought if said.thinking else ''}\n{said.content}\n" if said.thinking or said.content else ""
+        case ToolCall():
+            params = orjson.dumps(event.params, option=orjson.OPT_INDENT_2).decode()
+            failed = " (failed)" if event.is_error else ""
+            return f"\n**{_one_line(event.name)}**{failed}\n\n{fenced(params, 'json')}\n{fenced(event.response)}\n"
+        case Steered():
+            return f"\n{_quoted(event.content)}"
+        case Compacted():
+            summary = event.compaction.summary
+            return f"\n*The context was compacted.*\n\n{fenced(summary)}\n" if summary else ""
+        case _:
+            return ""
+
+
+def fenced(text: str, language: str = "") -> str:
+    """A code block that `text` cannot end."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}\n"
+
+
+def _quoted(text: str) -> str:
+    return "".join(f"> {line}\n" for line in text.splitlines()) or ">\n"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,207 @@
+"""What a drone is given to work by: policy, fallbacks, budgets, images; and what changes while it works."""
+
+from functools import partial
+from typing import Any
+
+from gadget_api.ids import new_id
+from tests.gadget_code.peers import Played, PlayedDrone, a_session, a_turn, is_processing, problem
+from tests.harness import Ide, User, until
+
+DENY = {"decision": "deny", "capability": "read", "pattern": ".env*", "reason": "Secrets."}
+ASK = {"decision": "ask", "capability": "git", "pattern": "push *", "reason": None}
+
+
+async def test_a_program_that_knows_nothing_of_levels_is_served_as_before(
+    user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
+    order = await drone.order(turn["_id"])
+    assert order["policy"] == {"level": "full", "rules": [], "trustsRepository": False}
+    unlimited = {"steps": None, "tokens": None, "usd": None, "minutes": None}
+    assert order["turnBudget"] == order["sessionBudget"] == unlimited
+    assert (order["fallbacks"], order["images"], order["traceparent"]) == ([], [], None)
+    assert order["session"] == {**order["session"], "mode": "build", "wantsTitle": False, "historyVersion": 0}
+    assert order["answerWithinS"] == 24 * 3600
+    assert drone.count("setPolicy") == 0
+
+
+async def test_mode_and_level_are_in_step(user: User) -> None:
+    session = await a_session(user)
+    path = f"/sessions/{session['_id']}"
+    for changes, mode, level in (
+        ({"mode": "plan"}, "plan", "plan"),
+        ({"mode": "build"}, "build", "full"),
+        ({"level": "autoEdit"}, "build", "autoEdit"),
+        ({"mode": "build"}, "build", "autoEdit"),
+        ({"level": "plan"}, "plan", "plan"),
+        ({"name": "x"}, "plan", "plan"),
+        ({"mode": "plan", "level": "ask"}, "build", "ask"),
+    ):
+        changed = (await user.http.patch(path, json=changes)).json()
+        assert (changed["mode"], changed["level"]) == (mode, level), changes
+    await user.http.patch("/users/me", json={"level": "ask"})
+    for fields, mode, level in (
+        ({}, "build", "ask"),
+        ({"mode": "plan"}, "plan", "plan"),
+        ({"level": "full"}, "build", "full"),
+    ):
+        made = await a_session(user, **fields)
+        assert (made["mode"], made["level"]) == (mode, level), fields
+
+
+async def test_a_session_without_a_name_is_named_by_its_first_turn_unless_its_user_does(
+    user: User, drone: PlayedDrone
+) -> None:
+    session = await a_session(user, name=None)
+    assert (session["name"], session["wantsTitle"]) == ("New session", True)
+    turn = await a_turn(user, session)
+    order = await drone.order(turn["_id"])
+    assert order["session"]["wantsTitle"]
+    played = Played(turn)
+    async with Ide(user) as ide:
+        await drone.send(played.event("titled", title="  Mend \u001b[31m the\n sum "))
+        _, updated = await ide.until(lambda name, _: name == "sessionUpdated")
+    assert (updated["session"]["name"], updated["session"]["wantsTitle"]) == ("Mend [31m the sum", False)
+    await drone.send(played.event("titled", title="Another"))
+    await drone.acked(turn["_id"], 2)
+    assert (await user.get(f"/sessions/{session['_id']}"))["name"] == "Mend [31m the sum"
+    own = await a_session(user, name=None)
+    changed = (await user.http.patch(f"/sessions/{own['_id']}", json={"name": "Mine"})).json()
+    assert (changed["name"], changed["wantsTitle"]) == ("Mine", False)
+
+
+async def test_the_rules_of_every_scope_are_in_the_order_and_reach_a_running_turn(
+    user: User, drone: PlayedDrone
+) -> None:
+    session = await a_session(user, level="ask", rules=[ASK])
+    await user.http.patch("/users/me", json={"rules": [DENY]})
+    await user.http.patch(f"/projects/{session['project']}", json={"rules": [ASK], "trusted": True})
+    turn = await a_turn(user, session)
+    policy = (await drone.order(turn["_id"]))["policy"]
+    assert policy["level"] == "ask"
+    assert policy["trustsRepository"]
+    scoped = [{**DENY, "scope": "user"}, {**ASK, "scope": "project"}, {**ASK, "scope": "session"}]
+    assert policy["rules"] == scoped
+    await is_processing(user, turn["_id"])
+    for path, changes, expected in (
+        (f"/sessions/{session['_id']}", {"level": "plan"}, {"level": "plan"}),
+        (f"/sessions/{session['_id']}", {"mode": "build"}, {"level": "full"}),
+        (f"/sessions/{session['_id']}", {"rules": []}, {"rules": scoped[:2]}),
+        ("/users/me", {"rules": []}, {"rules": scoped[1:2]}),
+        (f"/projects/{session['project']}", {"rules": []}, {"rules": []}),
+        (f"/projects/{session['project']}", {"trusted": False}, {"trustsRepository": False}),
+    ):
+        assert (await user.http.patch(path, json=changes)).status_code == 200
+        await drone.until("setPolicy", partial(_says, expected))
+
+
+def _says(expected: dict[str, Any], push: dict[str, Any]) -> bool:
+    return bool(push["policy"].items() >= expected.items())
+
+
+async def test_a_drone_that_comes_back_is_told_what_it_may_do_now(
+    user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
+    await drone.disconnect()
+    await user.http.patch(f"/sessions/{turn['session']}", json={"level": "plan"})
+    assert drone.count("setPolicy") == 0
+    await drone.connect()
+    await drone.report("busy")
+    assert (await drone.until("setPolicy"))["policy"]["level"] == "plan"
+
+
+async def test_the_rules_of_the_install_hold_for_everybody_at_once(
+    admin: User, user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
+    assert await admin.get("/permissions/install") == {"rules": []}
+    try:
+        put = await admin.http.put("/permissions/install", json={"rules": [DENY]})
+        assert put.json() == {"rules": [DENY]}
+        await drone.until("setPolicy", partial(_says, {"rules": [{**DENY, "scope": "install"}]}))
+        bad = await admin.http.put("/permissions/install", json={"rules": [DENY] * 201})
+        problem(bad, 422, "invalidRequest")
+    finally:
+        await admin.http.put("/permissions/install", json={"rules": []})
+    await drone.until("setPolicy", partial(_says, {"rules": []}))
+
+
+async def test_the_rules_of_the_install_are_the_administrators(user: User) -> None:
+    for method in ("GET", "PUT"):
+        answer = await user.http.request(
+            method, "/permissions/install", json={"rules": []} if method == "PUT" else None
+        )
+        problem(answer, 403, "notAllowed")
+
+
+async def test_fallbacks_come_with_their_keys_and_budgets_with_what_was_spent(user: User, drone: PlayedDrone) -> None:
+    other = await user.provider("http://127.0.0.1:9/v2", model="cheap", key="sk-0123456789abcdef", seesImages=True)
+    fallbacks = [{"provider": other["_id"], "model": "cheap"}, {"provider": other["_id"], "model": "unlisted"}]
+    session = await a_session(user, fallbacks=fallbacks, budget={"usd": 1.5}, turnBudget={"steps": 10})
+    first = await a_turn(user, session)
+    order = await drone.order(first["_id"])
+    assert [(f["modelId"], f["apiKey"], f["seesImages"]) for f in order["fallbacks"]] == [
+        ("cheap", "sk-0123456789abcdef", True),
+        ("unlisted", "sk-0123456789abcdef", False),
+    ]
+    assert (order["turnBudget"]["steps"], order["sessionBudget"]["usd"]) == (10, 1.5)
+    assert order["sessionSpent"] == {"steps": 0, "tokens": 0, "usd": 0.0, "minutes": 0.0}
+    played = Played(first)
+    await drone.send(played.step(inputTokens=100, responseTokens=10))
+    await drone.send(played.complete())
+    await drone.acked(first["_id"], 2)
+    await drone.report("available")
+    second = await a_turn(user, session)
+    spent = (await drone.order(second["_id"]))["sessionSpent"]
+    assert spent == {"steps": 1, "tokens": 110, "usd": 0.0002, "minutes": 125 / 60}
+    stranger = [{"provider": new_id(), "model": "x"}]
+    problem(await user.http.patch(f"/sessions/{session['_id']}", json={"fallbacks": stranger}), 404, "notFound")
+
+
+async def test_a_step_of_a_fallback_costs_what_that_model_does(user: User, drone: PlayedDrone) -> None:
+    other = await user.provider("http://127.0.0.1:9/v2", model="dear", price={"input": 1000.0, "output": 0})
+    session = await a_session(user, fallbacks=[{"provider": other["_id"], "model": "dear"}])
+    turn = await a_turn(user, session)
+    await drone.order(turn["_id"])
+    played = Played(turn)
+    await drone.send({**played.step(inputTokens=1_000_000), "model": "dear"})
+    await drone.acked(turn["_id"], 1)
+    assert (await user.get(f"/turns/{turn['_id']}"))["stats"]["cost"] == 1000.0
+
+
+async def test_checkpoints_say_where_a_turn_began_and_where_it_is(
+    user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
+    played = Played(turn)
+    ids = [letter * 40 for letter in "abc"]
+    await drone.send(played.event("checkpoint", checkpoint={"checkpointId": ids[0]}))
+    await drone.send(played.event("checkpoint", checkpoint={"checkpointId": ids[1], "parent": ids[0], "fileCount": 1}))
+    await drone.send(played.event("checkpoint", checkpoint={"checkpointId": ids[2], "parent": ids[1], "fileCount": 2}))
+    await drone.acked(turn["_id"], 3)
+    document = await user.get(f"/turns/{turn['_id']}")
+    assert (document["checkpoint"], document["lastCheckpoint"]) == (ids[0], ids[2])
+    ask = {"workspaceId": drone.workspace_id, "turnId": turn["_id"], "chatSessionId": turn["session"], "lastSeq": 3}
+    await drone.call("requestCrashRecovery", ask)
+    assert (await drone.until("crashRecoveryResponse"))["workOrder"]["resume"]["lastCheckpoint"] == ids[2]
+
+
+async def test_a_command_is_no_message_to_the_model(user: User, drone: PlayedDrone) -> None:
+    session = await a_session(user)
+    for content in ("/compact keep the plan", "Go on."):
+        turn = await a_turn(user, session, content)
+        await drone.order(turn["_id"])
+        if content == "Go on.":
+            break
+        played = Played(turn)
+        mark = {"kept": 0, "summary": "The plan."}
+        await drone.send(played.event("compacted", compaction=mark, tokensBefore=10, tokensAfter=2))
+        await drone.send(played.complete())
+        await drone.acked(turn["_id"], 2)
+        await drone.report("available")
+    headers = {"Authorization": f"Bearer {drone.token}"}
+
+    async def page() -> Any:
+        answer = await user.http.get(f"/sessions/{session['_id']}/context", headers=headers)
+        return answer.json() if answer.is_success else None
+
+    items = (await until(page))["items"]
+    assert [[message["role"] for message in item["messages"]] for item in items] == [["compaction"], ["user"]]
+    assert items[0]["messages"][0]["summary"] == "The plan."
