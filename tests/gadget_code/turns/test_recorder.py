@@ -155,6 +155,25 @@ async def test_an_end_that_is_sent_again_is_acknowledged_again(
     assert (await drone.until("turnRevoked"))["code"] == "turnOver"
 
 
+async def test_a_watcher_sees_one_end_however_often_it_is_sent(
+    user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
+    played = Played(turn)
+    end = played.complete()
+    async with Ide(user) as ide:
+        await ide.select(turn["session"])
+        for _ in range(3):
+            await drone.send(end)
+            await drone.acked(turn["_id"], 1)
+            drone.received.clear()
+        following = await a_turn(user, {"_id": turn["session"]})
+        await drone.report("available")
+        await is_processing(user, following["_id"])
+        await drone.send(Played(following).complete())
+        await ide.until_complete(following["_id"])  # what was relayed before it has come
+        assert ide.events(turn["_id"]) == [end]
+
+
 async def test_an_event_that_is_none_is_refused_and_the_stream_goes_on(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
