@@ -29,6 +29,13 @@ class Transcript:
             if not self._open_calls:
                 self._show()
 
+    def copy(self) -> "Transcript":
+        """Another that begins as this one is."""
+        other = Transcript(self._client)
+        other.encoded = list(self.encoded)
+        other._open_calls, other._results = set(self._open_calls), list(self._results)
+        return other
+
     def _show(self) -> None:
         if any(result.images for result in self._results):
             shown = self._client.encode_images(self._results)

@@ -152,6 +152,11 @@ class Compacted(TurnEvent):
     tokens_before: Count
     """An estimate."""
     tokens_after: Count
+    usage: Usage = Usage()
+    """Of the model call that made the summary."""
+
+    def counted(self, stats: TurnStats, price: ModelPrice | None) -> TurnStats:
+        return stats.with_usage(self.usage, price)
 
 
 class Checkpoint(TurnEvent):
@@ -166,6 +171,11 @@ class Titled(TurnEvent):
 
     type: Literal["titled"] = "titled"
     title: str = Field(min_length=1, max_length=200)
+    usage: Usage = Usage()
+    """Of the model call that made it."""
+
+    def counted(self, stats: TurnStats, price: ModelPrice | None) -> TurnStats:
+        return stats.with_usage(self.usage, price)
 
 
 class WorkOrderComplete(TurnEvent):

@@ -82,11 +82,13 @@ class TurnStats(WireModel):
     """`pending` until the turn is over, then such as `2m 05s`."""
 
     def with_step(self, usage: Usage, price: ModelPrice | None) -> "TurnStats":
+        return self.with_usage(usage, price).replace(step_count=self.step_count + 1)
+
+    def with_usage(self, usage: Usage, price: ModelPrice | None) -> "TurnStats":
         cost = self.cost
         if price is not None:
             cost = round((cost or 0.0) + price.cost_usd(usage), 9)
         return self.replace(
-            step_count=self.step_count + 1,
             # A provider may report any number; a sum has to stay one that is held exactly.
             input_tokens=min(MAX_COUNT, self.input_tokens + usage.input_tokens),
             cached_input_tokens=min(MAX_COUNT, self.cached_input_tokens + usage.cached_input_tokens),

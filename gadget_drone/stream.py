@@ -59,7 +59,8 @@ class EventStream:
         """Whether the turn waits for `room`."""
         self._head: dict[str, Any] = {"turnId": turn_id, "chatSessionId": chat_session_id, "epoch": epoch}
         self._send = send
-        self._price = price
+        self.price = price
+        """Of the model that answers now."""
         self._journal = journal
         self.stats = stats
         """What the turn has used so far, over all its epochs."""
@@ -98,7 +99,7 @@ class EventStream:
             **fields,
         )
         self._journal.append(made.seq, made.type, _encoded(made.to_wire()))
-        self.stats = made.counted(self.stats, self._price)
+        self.stats = made.counted(self.stats, self.price)
         self._wake.set()
         return made
 

@@ -80,7 +80,7 @@ class Calls:
             yield batch
 
     def _reads(self, call: ToolCallRequest) -> bool:
-        return self.tools.effect_of(call.name) is SideEffect.READ_ONLY
+        return self.tools.effect_of(call) is SideEffect.READ_ONLY
 
     async def _run(self, call: ToolCallRequest) -> None:
         """The journal says that the call starts before it does."""

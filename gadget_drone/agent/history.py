@@ -7,7 +7,7 @@ from gadget_ai.client import ChatClient
 from gadget_api.history import TurnHistory
 from gadget_api.messages import Compaction, Message
 from gadget_api.work_order import WorkOrder
-from gadget_drone.agent.conversation import Transcript, call_ids
+from gadget_drone.agent.conversation import Log, call_ids
 from gadget_drone.images import Images, images_of
 from gadget_drone.server import Server
 
@@ -19,14 +19,14 @@ _MAX_SESSIONS = 4
 class _Known:
     key: tuple[object, ...]
     """What it was encoded for, and which version of the session's history it is."""
+    log: Log
     last_turn: str | None = None
-    transcript: Transcript = field(default_factory=Transcript)
     used_call_ids: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
 class History:
-    before: Transcript
+    before: Log
     """What came before the order's turn, as its model reads it."""
     used_call_ids: set[str]
     own: tuple[Message | Compaction, ...]
@@ -44,7 +44,7 @@ class Histories:
         key = (session.history_version, provider.sdk, provider.sees_images)
         known = self._known.get(session.id)
         if known is None or known.key != key:
-            known = _Known(key)
+            known = _Known(key, Log(client))
         own: tuple[Message | Compaction, ...] = ()
 
         async def take(turns: tuple[TurnHistory, ...]) -> None:
@@ -55,10 +55,7 @@ class Histories:
                     own = turn.messages
                     continue
                 for entry in turn.messages:
-                    if isinstance(entry, Compaction):
-                        known.transcript.compact(client, entry)
-                    else:
-                        known.transcript.add(client, entry)
+                    known.log.add(entry)
                 known.used_call_ids |= call_ids(turn.messages)
                 known.last_turn = turn.turn_id
 
@@ -67,4 +64,4 @@ class Histories:
         self._known[session.id] = known
         while len(self._known) > _MAX_SESSIONS:
             self._known.popitem(last=False)
-        return History(known.transcript.copy(), set(known.used_call_ids), own)
+        return History(known.log.copy(), set(known.used_call_ids), own)

@@ -66,7 +66,7 @@ class Loop:
     async def _ask(self) -> Answer:
         """One answer, from whichever model gives one."""
         self.snapshots.take()
-        await self.window.fit(self.conversation, self.models, self.events)
+        await self.window.fit()
         while True:
             partial = PartialAnswer()
             try:
@@ -85,12 +85,13 @@ class Loop:
 
     async def _mended(self, error: LLMError) -> bool:
         """Whether asking again may help: of another model, or with less."""
-        if await self.window.overflowed(error, self.conversation, self.models, self.events):
+        if await self.window.overflowed(error):
             return True
         if not await self.models.next(error, self.events):
             return False
         self.conversation.speak_to(self.models.client)
-        await self.window.fit(self.conversation, self.models, self.events)
+        self.window.measure()
+        await self.window.fit()
         return True
 
     async def _call(self, partial: PartialAnswer) -> Answer:
@@ -125,7 +126,6 @@ class Loop:
             index=self.conversation.step_count + 1,
             message=said.message,
             usage=said.usage,
-            cost=provider.price.cost_usd(said.usage) if provider.price is not None else None,
             finish_reason=said.finish_reason,
             model=provider.model_id,
         )

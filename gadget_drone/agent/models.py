@@ -38,6 +38,7 @@ class Models:
             events.emit(Notice, level="warning", code="fallback", message=message)
             await self.client.close()
             self.provider, self.client = provider, client
+            events.price = provider.price
             return True
         return False
 
