@@ -296,6 +296,7 @@ async def test_a_symlink_leads_nothing_out(project: Project, tmp_path: Path) -> 
     outside.mkdir()
     (outside / "x.txt").write_text("theirs")
     project.write("folder/x.txt", "ours")
+    project.write("folder/y.txt", "ours")
     checkpoints = project.open()
     first = await taken(checkpoints)
     project.write(".gitignore", "folder\n")
@@ -305,8 +306,8 @@ async def test_a_symlink_leads_nothing_out(project: Project, tmp_path: Path) -> 
     (project.dir / "folder").rmdir()
     (project.dir / "folder").symlink_to(outside)
     done = await checkpoints.restore(first, preview=False)
-    assert (outside / "x.txt").read_text() == "theirs"
-    assert [left.path for left in done.left_alone] == ["folder/x.txt"]
+    assert [(path.name, path.read_text()) for path in outside.iterdir()] == [("x.txt", "theirs")]
+    assert [left.path for left in done.left_alone] == ["folder/x.txt", "folder/y.txt"]
 
 
 async def test_a_project_without_git_has_checkpoints(tmp_path: Path) -> None:
