@@ -137,7 +137,7 @@ def _known(form: str) -> str | None:
     """What of a command stands before the first thing that is not known; None when all is known."""
     if form.startswith(("[ ", "[[ ")):
         return None
-    at = min((found for char in _DYNAMIC if (found := form.find(char)) >= 0), default=-1)
+    at = min((found for mark in (*_DYNAMIC, "<(", ">(") if (found := form.find(mark)) >= 0), default=-1)
     if at < 0:
         return None
     return "" if " " not in form[:at] else form[:at]
