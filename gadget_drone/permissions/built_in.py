@@ -2,6 +2,7 @@
 
 import re
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from gadget_api.permissions import Capability, Decision, PermissionLevel, RuleScope, ScopedRule
 from gadget_drone.permissions.names import names
@@ -65,6 +66,7 @@ _GIT_MORE = ("--output", "--ext-diff", "--textconv", "--exec", "--open-files-in-
 _SED = re.compile(r"sed -n (\d+|\$)(,(\d+|\$))?p( [^-]\S*)*")
 
 
+@lru_cache(500)
 def only_reads(command: str) -> bool:
     """Whether a simple command (the target of an EXECUTE access) does no more than read, whatever files it names."""
     name, *arguments = command.split(" ")

@@ -26,6 +26,7 @@ UNREADABLE = "$(unreadable) "
 _MAX_SHOWN = 2000
 _MAX_NESTING = 8
 _MAX_ACCESSES = 400
+_MAX_WORDS = 2000
 _MAX_DIRECTORIES = 8
 _NO_FILES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "-"})
 _NETWORK = names("curl wget ssh scp sftp ftp telnet nc ncat netcat rsync ping http https xh aria2c")
@@ -92,13 +93,13 @@ class _Found:
             return self._unreadable(line)
         self._add(Capability.EXECUTE, line)
         try:
-            if nesting > _MAX_NESTING:
-                raise Unreadable("it is nested too deeply")
+            if nesting > _MAX_NESTING or len(words) > _MAX_WORDS:
+                raise Unreadable("it is nested too deeply, or too long")
             started = list(started_by(words, redirections))
         except Unreadable:
             self._unreadable(line)
             started = []
-        for named in files_of(words):
+        for named in files_of(words[:_MAX_WORDS]):
             self._file(named)
         for host in _hosts(words):
             self._add(Capability.NETWORK, host)
