@@ -1,6 +1,8 @@
 """The rules that are there before any rule, and the commands that only read."""
 
 import re
+from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from gadget_api.permissions import Capability, Decision, PermissionLevel, RuleScope, ScopedRule
 from gadget_drone.permissions.names import names
@@ -34,12 +36,11 @@ def built_in_rules(level: PermissionLevel) -> tuple[ScopedRule, ...]:
     return ALWAYS if level is PermissionLevel.FULL else (*ALWAYS, *SECRETS)
 
 
-_ANY = re.compile(r".*", re.DOTALL)
 _NO_OUTPUT = ("-o", "--output", "--compress-program", "-T", "--temporary-directory", "--files0-from")
 _PLAIN: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(names(
 "ls cat head tail wc pwd echo true false : grep egrep fgrep which type stat file basename dirname realpath "
-        "readlink uname whoami id nproc cut tr nl tac rev comm cmp du df test [ cd sleep seq diff md5sum sha1sum "
+        "readlink uname whoami id nproc cut tr nl tac rev comm cmp du df test [ [[ cd sleep seq diff md5sum sha1sum "
         "sha256sum sha512sum printf jq set exit return break continue shift wait times umask getconf arch tty groups "
         "column expand fold fmt paste join strings od hexdump base64 printenv"),
         (),
@@ -49,13 +50,12 @@ _PLAIN: dict[str, tuple[str, ...]] = {
     "sort": _NO_OUTPUT,
     "rg": ("--pre", "--hostname-bin"),
     "tree": ("-o", "--output", "-R"),
-    "date": ("-s", "--set"),
+    "date": (),
     "base64": ("-o", "--output"),
     "find": ("-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf", "-fls"),
     "hexdump": (), "file": ("-C", "--compile", "-m", "--magic-file"), "column": (), "jq": (),
 }  # fmt: skip
 """Command -> options with which it does more than read. Files that it names are judged for themselves."""
-_ONLY_WITHOUT_OPERANDS = frozenset({"hostname", "date"})
 _GIT = names("status diff log show blame rev-parse ls-files ls-tree shortlog describe cat-file rev-list grep")
 _GIT_LISTS = frozenset(
     ("branch", "branch -a", "branch -r", "branch -v", "branch -vv", "branch --list", "branch --show-current",
@@ -66,6 +66,7 @@ _GIT_MORE = ("--output", "--ext-diff", "--textconv", "--exec", "--open-files-in-
 _SED = re.compile(r"sed -n (\d+|\$)(,(\d+|\$))?p( [^-]\S*)*")
 
 
+@lru_cache(500)
 def only_reads(command: str) -> bool:
     """Whether a simple command (the target of an EXECUTE access) does no more than read, whatever files it names."""
     name, *arguments = command.split(" ")
@@ -83,8 +84,10 @@ def only_reads(command: str) -> bool:
     if name not in _PLAIN:
         return False
     refused = _PLAIN[name]
-    if refused and any(char in command for char in "$`*?[{"):
+    if refused and any(char in command for char in "$`{"):
         return False  # an option may come out of it
+    if any(fnmatchcase(other, word) for word in arguments if set(word) & set("*?[") for other in refused):
+        return False  # by a file of that name
     return not any(_is_option(option, other) for option in options for other in refused)
 
 

@@ -18,7 +18,7 @@ from gadget_api.permissions import (
     ScopedRule,
     Verdict,
 )
-from gadget_drone.permissions.built_in import SECRETS, built_in_rules, only_reads
+from gadget_drone.permissions.built_in import built_in_rules, only_reads
 from gadget_drone.permissions.fitting import Fit, fit, is_no_secret
 from gadget_drone.permissions.patterns import ANY_OF, UNKNOWN, is_outside, normal_path
 from gadget_drone.permissions.programs import PREFIXES
@@ -69,7 +69,7 @@ def _verdict(access: Access, rules: Iterable[ScopedRule], level: PermissionLevel
     perhaps: ScopedRule | None = None
     found: dict[Decision, ScopedRule] = {}
     for rule in rules:
-        if rule in SECRETS and is_no_secret(access.target):
+        if rule.scope is RuleScope.BUILT_IN and rule.decision is Decision.ASK and is_no_secret(access.target):
             continue
         how = fit(rule, access)
         if how is Fit.YES:

@@ -23,7 +23,7 @@ _WRITES = names("rm rmdir unlink shred truncate touch mkdir tee mkfifo mknod spo
 _AFTER_ONE = frozenset({"chmod", "chown", "chgrp", "setfacl"})
 _COPIES = frozenset({"cp", "ln", "install", "link", "mv", "rsync", "scp"})
 _SEARCHES = frozenset({"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "jq", "yq"})
-_DEEP = frozenset({"mv", "find", "rg", "ag", "ack", "du", "tree", "tar", "zip", "rsync", "ln"})
+_DEEP = frozenset({"mv", "rg", "ag", "ack", "du", "tree", "tar", "zip", "rsync", "ln"})
 """These reach what is below a directory; others do with -r."""
 _MAY_GO_DEEP = frozenset(
     {"grep", "cp", "rm", "chmod", "chown", "chgrp", "diff", "scp", "ls", "setfacl", "egrep", "fgrep"}
@@ -52,6 +52,8 @@ class Named:
     """All that is below it, too."""
     is_sure: bool = True
     """Not sure: only if there is such a file."""
+    skips_hidden: bool = False
+    """Of what is below, not what begins with a dot."""
 
 
 def files_of(words: Sequence[Word]) -> Iterator[Named]:
@@ -89,16 +91,12 @@ def files_of(words: Sequence[Word]) -> Iterator[Named]:
     elif name in _SEARCHES:
         has_pattern = any(option.startswith(("-e", "-f", "--regexp", "--file")) for option in options)
         files = operands if has_pattern else operands[1:]
-        for word in files:
-            yield Named(_READ, word, is_deep)
-        if not files and is_deep:
-            yield Named(_READ, Word("."), is_deep)
+        skips = name in ("rg", "ag") and not any(o[1:2] == "u" or o in ("-.", "--hidden", "-a") for o in options)
+        for word in files or ([Word(".")] if is_deep else []):
+            yield Named(_READ, word, is_deep, skips_hidden=skips)
     elif name in _READS:
         for word in operands:
-            if not (name == "find" and word.text.startswith(("(", "!"))):
-                yield Named(_READ, word, is_deep, is_sure=name != "find")
-        if name == "find":
-            yield Named(_READ, operands[0] if operands else Word("."), is_sure=False)
+            yield Named(_READ, word, is_deep, is_sure=name != "find")
         if name == "uniq":
             yield from (Named(_WRITE, word) for word in operands[1:2])
     elif name in SHELLS:

@@ -5,6 +5,7 @@ a path, behind options, in the arguments of a program that may run it, the lette
 """
 
 from enum import IntEnum
+from functools import lru_cache
 
 from gadget_api.permissions import Access, Capability, Decision, Rule
 from gadget_drone.permissions.built_in import NO_SECRETS, only_reads
@@ -120,7 +121,8 @@ def _folded(command: str) -> str:
     return first.casefold() + blank + rest
 
 
-def _forms(target: str) -> list[str]:
+@lru_cache(500)
+def _forms(target: str) -> tuple[str, ...]:
     """The command as it is written, without its path, and with leading options left out (`git -C x push`)."""
     first, *rest = target.split(" ")
     forms: list[str] = []
@@ -130,14 +132,14 @@ def _forms(target: str) -> list[str]:
             if not (word.startswith("-") or (index and rest[index - 1].startswith("-"))):
                 break
             forms.append(" ".join([name, *rest[index + 1 :]]))
-    return forms
+    return tuple(forms)
 
 
 def _known(form: str) -> str | None:
     """What of a command stands before the first thing that is not known; None when all is known."""
     if form.startswith(("[ ", "[[ ")):
         return None
-    at = min((found for char in _DYNAMIC if (found := form.find(char)) >= 0), default=-1)
+    at = min((found for mark in (*_DYNAMIC, "<(", ">(") if (found := form.find(mark)) >= 0), default=-1)
     if at < 0:
         return None
     return "" if " " not in form[:at] else form[:at]

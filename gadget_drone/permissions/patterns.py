@@ -89,7 +89,7 @@ def _paths_meet(pattern: str, path: str, *, wide: bool, is_glob: bool) -> bool:
             if state == len(wanted):
                 return True
             if wanted[state] == "**":
-                after.add(state)
+                after.add(state + 1 if state == len(wanted) - 1 else state)
             elif _names_meet(wanted[state], name, is_glob=is_glob):
                 after.add(state + 1)
         states = _closed(after, wanted)

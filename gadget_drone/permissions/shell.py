@@ -26,9 +26,11 @@ UNREADABLE = "$(unreadable) "
 _MAX_SHOWN = 2000
 _MAX_NESTING = 8
 _MAX_ACCESSES = 400
+_MAX_WORDS = 2000
 _MAX_DIRECTORIES = 8
 _NO_FILES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "-"})
 _NETWORK = names("curl wget ssh scp sftp ftp telnet nc ncat netcat rsync ping http https xh aria2c")
+_TAKES_HOST = frozenset({"ssh", "telnet", "ping", "ftp", "sftp"})
 _GIT_NETWORK = frozenset({"clone", "fetch", "ls-remote", "pull", "push", "remote"})
 _HOST = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^@/\s]*@)?(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+)(?::\d+)?(?::|/|$)")
 
@@ -87,17 +89,17 @@ class _Found:
 
     def _command(self, words: Sequence[Word], redirections: Sequence[Redirection], nesting: int) -> None:
         line = " ".join([_first(words[0]), *(word.text for word in words[1:])])
-        if words[0].certainty is not Certainty.KNOWN and words[0].text != "[":
+        if words[0].certainty is not Certainty.KNOWN and words[0].text not in ("[", "[["):
             return self._unreadable(line)
         self._add(Capability.EXECUTE, line)
         try:
-            if nesting > _MAX_NESTING:
-                raise Unreadable("it is nested too deeply")
+            if nesting > _MAX_NESTING or len(words) > _MAX_WORDS:
+                raise Unreadable("it is nested too deeply, or too long")
             started = list(started_by(words, redirections))
         except Unreadable:
             self._unreadable(line)
             started = []
-        for named in files_of(words):
+        for named in files_of(words[:_MAX_WORDS]):
             self._file(named)
         for host in _hosts(words):
             self._add(Capability.NETWORK, host)
@@ -160,7 +162,7 @@ class _Found:
             is_deep = named.is_deep and not os.path.isfile(path)
             self._add(named.capability, f"{found.rstrip('/')}/" if is_deep else found)
         if named.is_deep and named.capability is Capability.READ:
-            for entry in _likely_secrets(path):
+            for entry in _likely_secrets(path, skips_hidden=named.skips_hidden):
                 self._add(Capability.READ, self._relative(entry))
 
     def _glob(self, capability: Capability, path: str) -> None:
@@ -193,12 +195,13 @@ def _exists(path: str) -> bool:
         return False
 
 
-def _likely_secrets(directory: str) -> Iterator[str]:
+def _likely_secrets(directory: str, *, skips_hidden: bool) -> Iterator[str]:
     """Directly in it: what a search through a directory would print first."""
     try:
         with os.scandir(directory) as entries:
             for entry, _ in zip(entries, range(2000), strict=False):
-                if entry.name.startswith(".env") or entry.name == ".netrc" or entry.name.endswith(".pem"):
+                is_hidden_secret = entry.name.startswith(".env") or entry.name in (".netrc", ".npmrc", ".pypirc")
+                if entry.name.endswith(".pem") or (is_hidden_secret and not skips_hidden):
                     yield os.path.realpath(entry.path)
     except OSError:
         return
@@ -247,7 +250,8 @@ def _hosts(words: Sequence[Word]) -> Iterator[str]:
         yield from map(_host, is_address or [Word("*")])
     elif name in _NETWORK:
         addresses = [word for word in operands if "." in word.text or "://" in word.text or ":" in word.text]
-        yield from map(_host, addresses or operands[:1] or [Word("*")])
+        # Without a dot a word may be a host, or the value of an option.
+        yield from map(_host, addresses or (operands[:1] if name in _TAKES_HOST else []) or [Word("*")])
 
 
 def _host(word: Word) -> str:

@@ -29,6 +29,7 @@ SHIMS = (
     "a",
     "b",
 )
+_END = "end-of-the-words"
 SHELLS = tuple(shell for shell in ("dash", "bash") if shutil.which(shell))
 
 
@@ -43,7 +44,8 @@ class Shells:
         made = cls(directory / "bin", directory / "work", directory / "log")
         made.bin_dir.mkdir()
         made.work_dir.mkdir()
-        shim = f'#!/bin/sh\nprintf "%s\\0" "${{0##*/}}" "$@" >> {made.log}\nprintf "\\n\\0" >> {made.log}\n'
+        # One write, so that two that run at once do not mix.
+        shim = f'#!/bin/sh\nprintf "%s\\0" "${{0##*/}}" "$@" {_END} >> {made.log}\n'
         for name in SHIMS:
             (made.bin_dir / name).write_text(shim)
             (made.bin_dir / name).chmod(0o755)
@@ -77,7 +79,7 @@ class Shells:
             process.wait()
         commands: list[list[str]] = [[]]
         for word in self.log.read_bytes().decode("utf-8", "replace").split("\0")[:-1]:
-            if word == "\n":
+            if word == _END:
                 commands.append([])
             else:
                 commands[-1].append(word)

@@ -11,8 +11,9 @@ from tests.gadget_drone.permissions.conftest import EXAMPLES, policy, rule
 from tests.gadget_drone.permissions.shells import SHELLS, Shells
 
 QUOTED = [
-    "danger", "'danger'", '"danger"', "\\danger", "da''nger", 'd"ang"er', "d\\anger", "${Z}danger", "$(echo danger)", "`echo danger`",
-    "dang?r", "$'danger'", "$D", "${D}", "${D:-x}", "d${E}r", "$(printf danger)", "{danger,}", "danger$Z", '"$D"',
+    "danger", "'danger'", '"danger"', "\\danger", "da''nger", 'd"ang"er', "d\\anger", "${Z}danger", "$(echo danger)",
+    "`echo danger`", "dang?r", "$'danger'", "$D", "${D}", "${D:-x}", "d${E}r", "$(printf danger)", "{danger,}",
+    "danger$Z", '"$D"',
 ]  # fmt: skip
 WORDS = [
     "push",
@@ -50,21 +51,25 @@ def wrapped(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         return "'" + text.replace("'", "'\\''") + "'"
 
     one = [
-        "{0}; safe", "safe; {0}", "safe && {0}", "false || {0}", "safe | {0}", "{0} | cat", "{0} & wait", "({0})", "{{ {0}; }}",
-        "echo $({0})", 'echo "a $({0}) b"', "if true; then {0}; fi", "if {0}; then safe; else safe; fi", "! {0}",
-        "while {0}; do break; done", "for i in 1 2; do {0}; done", "case x in (y) safe;; x|z) {0};; esac", "f() {{ {0}; }}; f",
-        "f()\n( {0} )\nf", "cat <<EOF\n$({0})\nEOF\n", "cat <<-EOF | safe\n\t$({0})\n\tEOF\nsafe", "cat <<'EOF'\n{0}\nEOF\nsafe",
-        "safe # x\n{0}", "safe \\\n a; {0}", "A=$({0}) safe", "echo ${{Q:-$({0})}}", "until {0}; do break; done", "{0}\n\n safe",
-        "cat <<EOF; {0}\nx\nEOF\n", "trap 'safe' EXIT; {0}", "x=${{Q:=$({0})}}", "echo $(( $({0}) + 1 ))", "cd . && {0}",
-        "[ -n x ] && {0}", "(safe; {0}) | cat >out", "D=danger; {0}", "D=danger E=ange; {0}", "cat <(safe; {0})",
+        "{0}; safe", "safe; {0}", "safe && {0}", "false || {0}", "safe | {0}", "{0} | cat", "{0} & wait", "({0})",
+        "{{ {0}; }}", "echo $({0})", 'echo "a $({0}) b"', "if true; then {0}; fi", "if {0}; then safe; else safe; fi",
+        "! {0}", "while {0}; do break; done", "for i in 1 2; do {0}; done", "case x in (y) safe;; x|z) {0};; esac",
+        "f() {{ {0}; }}; f", "f()\n( {0} )\nf", "cat <<EOF\n$({0})\nEOF\n",
+        "cat <<-EOF | safe\n\t$({0})\n\tEOF\nsafe", "cat <<'EOF'\n{0}\nEOF\nsafe", "safe # x\n{0}",
+        "safe \\\n a; {0}", "A=$({0}) safe", "echo ${{Q:-$({0})}}", "until {0}; do break; done", "{0}\n\n safe",
+        "cat <<EOF; {0}\nx\nEOF\n", "trap 'safe' EXIT; {0}", "x=${{Q:=$({0})}}", "echo $(( $({0}) + 1 ))",
+        "cd . && {0}", "[ -n x ] && {0}", "(safe; {0}) | cat >out", "D=danger; {0}", "D=danger E=ange; {0}",
+        "cat <(safe; {0})",
     ]  # fmt: skip
     as_text = [
-        "sh -c {0}", "bash -c {0}", "eval {0}", "env A=1 sh -c {0}", "sh -ec {0} x y", "trap {0} EXIT", "timeout 5 sh -c {0}",
-        "echo {0} | sh", "sh <<'E'\n{1}\nE\n", "sh <<E\n{1}\nE\n", "xargs sh -c {0} <out", "command eval {0}",
+        "sh -c {0}", "bash -c {0}", "eval {0}", "env A=1 sh -c {0}", "sh -ec {0} x y", "trap {0} EXIT",
+        "timeout 5 sh -c {0}", "echo {0} | sh", "sh <<'E'\n{1}\nE\n", "sh <<E\n{1}\nE\n", "xargs sh -c {0} <out",
+        "command eval {0}",
     ]  # fmt: skip
     before = [
-        "env ", "env -i PATH=$PATH ", "env -u Q A=1 ", "command ", "nohup ", "nice -n 1 ", "timeout 5 ", "exec ", "xargs ", "echo a | xargs ",
-        "xargs -n 1 ", "command -p env ", "setsid ", "find . -maxdepth 0 -exec ", "stdbuf -o L ", "env -- ", "exec -a q ", "nice ",
+        "env ", "env -i PATH=$PATH ", "env -u Q A=1 ", "command ", "nohup ", "nice -n 1 ", "timeout 5 ", "exec ",
+        "xargs ", "echo a | xargs ", "xargs -n 1 ", "command -p env ", "setsid ", "find . -maxdepth 0 -exec ",
+        "stdbuf -o L ", "env -- ", "exec -a q ", "nice ",
     ]  # fmt: skip
     return st.one_of(
         st.tuples(st.sampled_from(one), inner).map(lambda pair: pair[0].format(pair[1])),

@@ -29,7 +29,7 @@ class Place:
     outside: Path
 
     def run(self, line: str, *, network: bool = False, **more: str) -> subprocess.CompletedProcess[str]:
-        argv, env = self.wrapped(line, network=network, **more)
+        argv, env = self.wrapped(line, network=network, keeps_background=False, **more)
         return subprocess.run(
             argv, env=env, cwd=self.project, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20
         )
