@@ -42,7 +42,7 @@ _UNSTORED_BYTES = 16 * 1024 * 1024
 """A drone of ours sends 2 MB ahead of what is acknowledged; one that sends this much has to wait."""
 _RETRY_S = (0.1, 0.25, 0.5, 1.0, 2.0)
 _STOP_S = 5.0
-_SAID_ENDED = 1000
+_KNOWN_TURNS = 1000
 _ASKED_S = 2.0
 """What is missing comes at once, or not to this process any more."""
 
@@ -98,8 +98,9 @@ class Recorder:
         self._streams: dict[str, _Stream] = {}
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By turn: it is not opened while it is ended; its epoch is read before, or after."""
-        self._said_ended: OrderedDict[str, None] = OrderedDict()
-        """Turns whose end this process has relayed, the newest: who sends it again is acknowledged alone."""
+        self._relayed: OrderedDict[str, tuple[int, int]] = OrderedDict()
+        """By turn, of the newest turns: epoch and seq of the last event that this process has relayed. A drone sends
+        again what was not stored; watchers are not shown it again."""
         self.events_total = 0
         self.streams_ended = 0
         """Counts the streams this process let go of: while it stays, no event was relayed that `live` does not know."""
@@ -140,7 +141,7 @@ class Recorder:
         else:
             self._take(stream, event, payload)
             if not isinstance(event, WorkOrderComplete):
-                await self._rooms.relay(event.chat_session_id, name, payload)
+                await self._relay(stream.turn, event.seq, name, payload)
 
     def live(self, session: str) -> Live | None:
         """The session's running turn, when its events come through this process."""
@@ -206,7 +207,7 @@ class Recorder:
     async def _say_ended(self, over: ChatTurn, payload: dict[str, Any]) -> ChatTurn:
         self.streams_ended += 1
         await self._follow(over, [])
-        await self._relay_end(over, payload)
+        await self._relay(over, over.last_seq, payload["type"], payload)
         await self._rooms.tell_turn(over)
         self._on_turn_over(over)
         return over
@@ -217,11 +218,17 @@ class Recorder:
         except GadgetError as exc:
             log.warning("what follows for turn %s is seen to later: %s", after.id, exc.message)
 
-    async def _relay_end(self, over: ChatTurn, payload: dict[str, Any]) -> None:
-        self._said_ended[over.id] = None
-        while len(self._said_ended) > _SAID_ENDED:
-            self._said_ended.popitem(last=False)
-        await self._rooms.relay(over.session, payload["type"], payload)
+    async def _relay(self, turn: ChatTurn, seq: int, name: str, payload: dict[str, Any]) -> bool:
+        """Shows an event of the turn's present epoch to who watches, unless this process did so before."""
+        epoch, last_seq = self._relayed.get(turn.id, (0, 0))
+        if epoch == turn.epoch and seq <= last_seq:
+            return False
+        self._relayed[turn.id] = (turn.epoch, seq)
+        self._relayed.move_to_end(turn.id)
+        if len(self._relayed) > _KNOWN_TURNS:
+            self._relayed.popitem(last=False)
+        await self._rooms.relay(turn.session, name, payload)
+        return True
 
     async def stop(self) -> None:
         """Stores what is unstored, for as long as a stop may take."""
@@ -264,11 +271,9 @@ class Recorder:
         if turn.status is not ChatTurnStatus.PROCESSING:
             if turn.status.is_over and event.epoch == turn.epoch and event.seq <= turn.last_seq:
                 # Whoever stored its end may have died before it told anybody.
-                if turn.id not in self._said_ended:
-                    last = await self._store.events.after(turn.id, turn.last_seq - 1, up_to=turn.last_seq, limit=1)
-                    for end in last:
-                        await self._relay_end(turn, end.parsed())
-                    await self._rooms.tell_turn(turn)
+                for last in await self._store.events.after(turn.id, turn.last_seq - 1, up_to=turn.last_seq, limit=1):
+                    if await self._relay(turn, last.seq, last.type, last.parsed()):
+                        await self._rooms.tell_turn(turn)
                 await self._rooms.tell_drone(drone, "turnAck", TurnAck(turn_id=turn.id, seq=turn.last_seq))
             else:
                 await self.revoke(drone, turn.id, ErrorCode.TURN_OVER, "This turn is over.")
@@ -320,7 +325,7 @@ class Recorder:
             # Let go of before the relay: a replay that comes now has the end from the store.
             stream.unstored.clear()
             self._let_go(stream)
-            await self._relay_end(turn, group[-1][0].parsed())
+            await self._relay(after, after.last_seq, group[-1][0].type, group[-1][0].parsed())
         assert turn.drone is not None
         # Said last: a drone that does not hear it sends the end again, and whoever takes that relays it again.
         await self._rooms.tell_drone(turn.drone, "turnAck", TurnAck(turn_id=turn.id, seq=after.last_seq))
