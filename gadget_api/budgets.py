@@ -33,6 +33,10 @@ class Budget(WireModel):
     minutes: float | None = Field(default=None, gt=0)
     """Of work; waiting for an answer is none."""
 
+    @property
+    def is_unlimited(self) -> bool:
+        return self == Budget()
+
     def used_up(self, spent: Spent, grants: int = 0) -> str | None:
         """What is used up, in words; None when nothing is. Each of `grants` gave the same amount once more."""
         times = grants + 1

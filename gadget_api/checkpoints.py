@@ -66,6 +66,13 @@ class Revert(WireModel):
     """The files as they were before; null when none were changed."""
 
 
+class LeftAlone(WireModel):
+    """A file that a revert does not touch."""
+
+    path: str
+    reason: str
+
+
 class Reverted(WireModel):
     """The answer to a revert, or what it would do."""
 
@@ -73,6 +80,7 @@ class Reverted(WireModel):
     """Those that do not count any more."""
     files: tuple[FileChange, ...] = ()
     file_count: Count = 0
+    left_alone: tuple[LeftAlone, ...] = ()
 
 
 class CheckpointTaken(WireModel):

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from gadget_api.checkpoints import CheckpointId, Diff, FileChange
+from gadget_api.checkpoints import CheckpointId, Diff, FileChange, LeftAlone
 from gadget_api.drones import DroneRegistration, DroneStatus
 from gadget_api.errors import ErrorCode
 from gadget_api.ids import Id
@@ -206,6 +206,7 @@ class FilesRestored(WireModel):
     ok: Literal[True] = True
     files: tuple[FileChange, ...]
     file_count: Count
+    left_alone: tuple[LeftAlone, ...] = ()
     before: CheckpointId | None = None
     """The files as they were before; null in a preview."""
 

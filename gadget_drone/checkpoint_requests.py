@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gadget_api import commands as c
+from gadget_api.checkpoints import MAX_LISTED_FILES, LeftAlone
 from gadget_api.errors import Conflict, ErrorCode
 from gadget_api.work_order import OrderProject
 from gadget_drone.checkpoints.checkpoints import Checkpoints
@@ -31,8 +32,11 @@ class CheckpointRequests:
         checkpoints = await self._here(ask.project)
         if self._is_busy() and not ask.preview:
             raise Conflict(ErrorCode.WORKSPACE_BUSY, "A turn works in this workspace; cancel it, or wait for its end.")
-        files, count, before = await checkpoints.restore(ask.checkpoint, preview=ask.preview)
-        return c.FilesRestored(files=tuple(files), file_count=count, before=before)
+        done = await checkpoints.restore(ask.checkpoint, preview=ask.preview)
+        left_alone = (LeftAlone(path=left.path, reason=left.reason) for left in done.left_alone[:MAX_LISTED_FILES])
+        return c.FilesRestored(
+            files=tuple(done.files), file_count=done.file_count, before=done.redo, left_alone=tuple(left_alone)
+        )
 
     async def _here(self, project: OrderProject) -> Checkpoints:
         project_dir = await asyncio.to_thread(self._workspace.project_dir, project)

@@ -5,10 +5,12 @@ import logging
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from importlib.metadata import version
 from typing import Any
 
 from gadget_api import commands as c
-from gadget_api.drones import DroneStatus, NewRegistration
+from gadget_api.drones import DroneStatus, NewRegistration, Sandbox
 from gadget_api.errors import Conflict, ErrorCode, GadgetError, NotFound
 from gadget_api.events import turn_event
 from gadget_api.ids import new_id
@@ -22,10 +24,17 @@ from gadget_api.workspace_files import (
     WorkspaceProject,
     WorkspaceRegistration,
 )
+from gadget_drone.agent.calls import Keep
 from gadget_drone.agent.control import Control
 from gadget_drone.agent.history import Histories
 from gadget_drone.agent.resumption import Resumption, taken_over
-from gadget_drone.agent.turn import TurnPlan, work
+from gadget_drone.agent.sessions import SessionStates
+from gadget_drone.agent.turn import Desk, TurnPlan, work
+from gadget_drone.agent.workshop import Site
+from gadget_drone.checkpoint_requests import CheckpointRequests
+from gadget_drone.context.analysis import Analyses
+from gadget_drone.context.tokens import Calibration
+from gadget_drone.images import Images
 from gadget_drone.journal import Journal
 from gadget_drone.link import Link
 from gadget_drone.occupancy import Occupancy
@@ -34,6 +43,8 @@ from gadget_drone.server import Server
 from gadget_drone.settings import DroneSettings
 from gadget_drone.stream import EventStream
 from gadget_drone.supervised import Supervisor
+from gadget_drone.tools.entry_points import find_tools
+from gadget_drone.tools.toolbox import BUILT_IN
 from gadget_drone.uploads import Uploads
 from gadget_drone.workspace import Workspace
 
@@ -64,7 +75,9 @@ class _Running:
 
 
 class Daemon:
-    def __init__(self, settings: DroneSettings, workspace: Workspace, server: Server, name: str | None) -> None:
+    def __init__(
+        self, settings: DroneSettings, workspace: Workspace, server: Server, name: str | None, sandbox: Sandbox
+    ) -> None:
         self._settings = settings
         self._workspace = workspace
         self._server = server
@@ -75,12 +88,14 @@ class Daemon:
         self._hello: asyncio.Task[None] | None = None
         self._uploads = Uploads(workspace.blobs_dir, server)
         self._images = Images(workspace.images_dir, server, self._uploads)
-        self._histories = Histories(self._images)
         self._supervisor = Supervisor()
-        self._sandbox = open_sandbox(settings.sandbox, workspace)
-        self._states = SessionStates(lambda: SessionState(SeenFiles(), Jobs(self._supervisor)))
+        self._sandbox = sandbox
+        self._states = SessionStates()
         self._checkpoints = CheckpointRequests(workspace, lambda: self._running is not None)
-        self._third_party = load_tools()
+        self._desk = Desk(
+            server, Histories(self._images), self._images, Analyses(), Calibration(), self._checkpoints.of
+        )
+        self._third_party = find_tools({tool.spec.name for tool in BUILT_IN}).tools
         self._tasks: asyncio.TaskGroup | None = None
         self._recovery: asyncio.Future[c.CrashRecoveryResponse] | None = None
         self._question: str | None = None
@@ -122,6 +137,8 @@ class Daemon:
             workspace_id=file.workspace_id,
             name=self._name,
             protocol_version=PROTOCOL_VERSION,
+            version=version("gadget-code"),
+            sandbox=self._sandbox,
         )
         try:
             registered = await self._server.register(new)
@@ -156,7 +173,7 @@ class Daemon:
         except* GadgetError as group:
             raise group.exceptions[0] from None
         finally:
-            self._states.close()
+            await self._states.close()
             self._supervisor.close()
             await self._link.drop()
             self._save_status(DroneStatus.OFFLINE)
@@ -324,10 +341,8 @@ class Daemon:
             pump = self._tasks.create_task(events.pump(), name="pump")
             if not running.journal.is_complete:
                 await events.acknowledged()  # what a crash left: the server's history has it then
-                plan = self._plan(running.order, received_at, resumption)
-                running.working = self._tasks.create_task(
-                    work(plan, self._server, self._histories, events, running.control), name="work"
-                )
+                plan = await self._plan(running.order, received_at, resumption)
+                running.working = self._tasks.create_task(work(plan, self._desk, events, running.control), name="work")
                 await asyncio.wait([running.working])
                 is_ended = not running.working.cancelled() and running.working.result()
                 if not is_ended or running.is_revoked:
@@ -364,7 +379,7 @@ class Daemon:
             async with asyncio.timeout(_HAND_OVER_S):
                 await running.events.acknowledged()
 
-    def _plan(self, order: WorkOrder, received_at: datetime, resumption: Resumption | None) -> TurnPlan:
+    async def _plan(self, order: WorkOrder, received_at: datetime, resumption: Resumption | None) -> TurnPlan:
         def on_cloned() -> None:
             now = utc_now()
             others = [p for p in self._workspace.file.projects if p.id != order.project.id]
@@ -377,20 +392,24 @@ class Daemon:
             )
             self._workspace.update(projects=(*others, here))
 
+        site = partial(
+            Site,
+            workspace_dir=self._workspace.dir,
+            spool_dir=self._workspace.blobs_dir,
+            supervisor=self._supervisor,
+            sandbox=self._sandbox,
+            state=await self._states.of(order.session.id),
+            third_party=self._third_party,
+            allow_private=self._settings.allow_private_urls,
+            keep=Keep(blob=lambda spool: self._uploads.keep(order.turn.id, spool), image=self._images.keep),
+        )
         return TurnPlan(
             order=order,
             received_at=received_at,
             workspace=self._workspace,
-            spool_dir=self._workspace.blobs_dir,
             allow_local_git=self._settings.allow_local_git,
             resumption=resumption,
-            keep_blob=lambda spool: self._uploads.keep(order.turn.id, spool),
-            images=self._images,
-            supervisor=self._supervisor,
-            sandbox=self._sandbox,
-            state=self._states.of(order.session.id),
-            third_party=self._third_party,
-            checkpoints=self._checkpoints.of,
+            site=site,
             on_cloned=on_cloned,
         )
 

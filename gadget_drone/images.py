@@ -1,4 +1,4 @@
-"""Images that a model is shown: in `.gadget/images/`, fetched from the server once, or made here and on their way to it."""
+"""Images that a model is shown: in `.gadget/images/`, fetched from the server once, or made here and uploaded."""
 
 import asyncio
 import logging

@@ -6,6 +6,7 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from gadget_api.providers import BaseUrl
+from gadget_drone.sandbox.probe import SandboxSetting
 
 
 class DroneSettings(BaseSettings):
@@ -18,4 +19,10 @@ class DroneSettings(BaseSettings):
     password: SecretStr | None = Field(None, description="Its password.")
     drone_token: SecretStr | None = Field(None, description="The drone's own credential.")
     allow_local_git: bool = Field(False, description="Whether projects may be cloned from local paths and `file://`.")
+    allow_private_urls: bool = Field(
+        False, description="Whether the agent may fetch pages from loopback and private addresses."
+    )
+    sandbox: SandboxSetting = Field(
+        "auto", description="Whether commands run in bubblewrap: where it works, never, or not without it."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much is logged.")

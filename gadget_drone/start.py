@@ -14,9 +14,11 @@ from pathlib import Path
 
 from pydantic import SecretStr, ValidationError
 
+from gadget_api.drones import Sandbox
 from gadget_api.errors import ErrorCode, GadgetError, InvalidInput
 from gadget_drone.daemon import Daemon
 from gadget_drone.recovery import clear_up
+from gadget_drone.sandbox.probe import NoSandbox, probe
 from gadget_drone.server import Server
 from gadget_drone.settings import DroneSettings
 from gadget_drone.workspace import Workspace
@@ -59,7 +61,7 @@ async def _run(settings: DroneSettings, workspace: Workspace, name: str | None) 
         loop.add_signal_handler(number, stop.set)
     server = Server(settings.server_url)
     try:
-        daemon = Daemon(settings, workspace, server, name)
+        daemon = Daemon(settings, workspace, server, name, await _sandbox(settings))
         if await _register(daemon, stop):
             await daemon.run(stop)
     except GadgetError as exc:
@@ -67,6 +69,17 @@ async def _run(settings: DroneSettings, workspace: Workspace, name: str | None) 
         raise
     finally:
         await server.close()
+
+
+async def _sandbox(settings: DroneSettings) -> Sandbox:
+    """Raises GadgetError when there must be one, and is none."""
+    try:
+        sandbox = await asyncio.to_thread(probe, settings.sandbox)
+    except NoSandbox as exc:
+        raise GadgetError(ErrorCode.WORKSPACE_REFUSED, f"GADGET_SANDBOX requires a sandbox: {exc}") from exc
+    if sandbox.kind == "none":
+        log.warning("Commands run without a sandbox. %s", sandbox.reason)
+    return sandbox
 
 
 async def _register(daemon: Daemon, stop: asyncio.Event) -> bool:

@@ -3,9 +3,10 @@ side; the others one after the other, in the model's order."""
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gadget_api.events import BlobRef, ToolCall, ToolStarted
 from gadget_api.images import ImageRef
@@ -40,9 +41,9 @@ class Calls:
     permission: Permission
     limits: Limits
     snapshots: Snapshots
-    context: Callable[[ToolCallRequest], ToolContext]
-    after: Callable[[ToolCallRequest, ToolResult], ToolResult]
-    """What else the model is told with a result."""
+    context: Callable[[ToolCallRequest], Awaitable[ToolContext]]
+    finished: Callable[[ToolCallRequest, ToolResult], Awaitable[ToolResult]]
+    """Makes of a result what the model is told."""
     keep: Keep
 
     async def run(self, started_before: Collection[str]) -> None:
@@ -59,7 +60,7 @@ class Calls:
                     self._finish(call, ToolResult(INTERRUPTED, is_error=True), 0)
                     continue
                 await self.limits.before_call(call)
-                refused = await self.permission.refusal(call, self.context(call))
+                refused = await self.permission.refusal(call, await self.context(call))
                 if refused is not None:
                     self._finish(call, refused, 0, denied=True)
                 else:
@@ -91,10 +92,13 @@ class Calls:
         if not reads:
             await self.events.synced()
         begun = time.monotonic()
-        result = await self.tools.run(call, self.context(call))
-        self._finish(call, self.after(call, result), int((time.monotonic() - begun) * 1000))
+        result = await self.finished(call, await self.tools.run(call, await self.context(call)))
+        if not reads:
+            self.snapshots.note_change()
+        self._finish(call, result, int((time.monotonic() - begun) * 1000))
 
     def _finish(self, call: ToolCallRequest, result: ToolResult, duration_ms: int, *, denied: bool = False) -> None:
+        self.limits.after_call(call, result.content)
         images = tuple(ref for image in result.images if (ref := self.keep.image(image)) is not None)
         self.events.emit(
             ToolCall,
@@ -112,7 +116,8 @@ class Calls:
         self.conversation.add(message)
 
 
-async def _together(runs: list) -> None:  # type: ignore[type-arg]
+async def _together(runs: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Raises OSError."""
     try:
         async with asyncio.TaskGroup() as tasks:
             for run in runs:

@@ -1,5 +1,5 @@
-"""Asking the user, durably: what is asked is an event and a document, so it waits through reloads, restarts and crashes,
-and can be answered from any client, hours later."""
+"""Asking the user, durably: what is asked is an event and a document, so it waits through reloads, restarts and
+crashes, and can be answered from any client, hours later."""
 
 import asyncio
 import hashlib

@@ -14,7 +14,7 @@ from gadget_drone.agent.inquiries import Inquiries
 from gadget_drone.stream import EventStream
 
 _SAME = 3
-"""So many equal calls one after the other are a loop (opencode's `doom_loop` asks at three, too)."""
+"""So many equal calls in a row, with equal results, are a loop (opencode's `doom_loop` asks at three, too)."""
 
 
 class Limits:
@@ -24,8 +24,8 @@ class Limits:
         self._inquiries = inquiries
         self._begun = time.monotonic()
         self._grants = order.resume.grants if order.resume is not None else 0
-        self._last_calls: deque[bytes] = deque(maxlen=_SAME)
-        self._loops = 0
+        self._last: deque[tuple[bytes, str]] = deque(maxlen=_SAME - 1)
+        """Calls and their results, the newest."""
 
     async def before_step(self) -> None:
         """Raises StoppedByUser."""
@@ -44,11 +44,13 @@ class Limits:
 
     async def before_call(self, call: ToolCallRequest) -> None:
         """Raises StoppedByUser."""
-        self._last_calls.append(orjson.dumps([call.name, call.params], option=orjson.OPT_SORT_KEYS))
-        if len(self._last_calls) == _SAME and len(set(self._last_calls)) == 1:
-            title = f"The agent has made the same call of {call.name} {_SAME} times."
+        if len(self._last) == _SAME - 1 and len(set(self._last)) == 1 and self._last[0][0] == _key(call):
+            title = f"The agent makes the same call of {call.name} for the {_SAME}rd time, with the same result so far."
             await self._inquiries.may_go_on(InquiryKind.LOOP, f"loop {call.call_id}", title)
-            self._last_calls.clear()
+            self._last.clear()
+
+    def after_call(self, call: ToolCallRequest, response: str) -> None:
+        self._last.append((_key(call), response))
 
     def _spent(self, stats: TurnStats) -> Spent:
         worked_s = time.monotonic() - self._begun - self._inquiries.waited_s
@@ -58,3 +60,7 @@ class Limits:
             usd=stats.cost or 0.0,
             minutes=worked_s / 60,
         )
+
+
+def _key(call: ToolCallRequest) -> bytes:
+    return orjson.dumps([call.name, call.params], option=orjson.OPT_SORT_KEYS)

@@ -9,6 +9,7 @@ from gadget_ai.client import ModelNotice, Restarted, TextDelta, ThinkingDelta
 from gadget_ai.collect import Answer, Live, answer
 from gadget_ai.errors import LLMError
 from gadget_api.events import Notice, Steered, Step
+from gadget_api.ids import new_id
 from gadget_api.messages import ModelMessage, UserMessage
 from gadget_api.turns import SteerOrigin
 from gadget_drone.agent.calls import Calls
@@ -19,6 +20,7 @@ from gadget_drone.agent.models import Models
 from gadget_drone.agent.partial import PartialAnswer
 from gadget_drone.agent.snapshots import Snapshots
 from gadget_drone.agent.window import Window
+from gadget_drone.jobs.jobs import Jobs
 from gadget_drone.stream import EventStream
 from gadget_drone.tools.toolbox import Toolbox
 
@@ -36,6 +38,7 @@ class Loop:
     limits: Limits
     window: Window
     snapshots: Snapshots
+    jobs: Jobs
 
     async def run(self, started_before: Collection[str] = ()) -> None:
         """Model -> tool calls -> results -> model, with no limit on rounds, until an answer has no tool call.
@@ -62,6 +65,11 @@ class Loop:
                 continue  # it is about the work, and that is done
             self.events.emit(Steered, steer_id=steer.steer_id, content=steer.content, origin=steer.origin)
             self.conversation.add(UserMessage(content=steer.content))
+        if not self.conversation.is_answered:
+            for job in self.jobs.ended():
+                said = f"[From Gadget Code, not from the user: the job {job.id} has {job.state}.]"
+                self.events.emit(Steered, steer_id=new_id(), content=said, origin=SteerOrigin.SERVICE)
+                self.conversation.add(UserMessage(content=said))
 
     async def _ask(self) -> Answer:
         """One answer, from whichever model gives one."""

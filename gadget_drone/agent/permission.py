@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import orjson
 
@@ -18,11 +19,13 @@ from gadget_api.inquiries import (
     InquiryStatus,
 )
 from gadget_api.messages import ToolCallRequest
-from gadget_api.permissions import Access, Decision, Policy, Rule, ScopedRule, Verdict
+from gadget_api.permissions import Access, Capability, Decision, Rule, ScopedRule, Verdict
 from gadget_drone.agent.control import Control
 from gadget_drone.agent.inquiries import Inquiries
 from gadget_drone.permissions.decide import Ruling, decide
+from gadget_drone.permissions.shell import accesses_of
 from gadget_drone.permissions.suggest import suggest
+from gadget_drone.tools.confined import relative_target
 from gadget_drone.tools.tool import ToolContext, ToolError, ToolResult
 from gadget_drone.tools.toolbox import Toolbox
 
@@ -37,7 +40,10 @@ class Permission:
 
     async def refusal(self, call: ToolCallRequest, context: ToolContext) -> ToolResult | None:
         """What the model is told in place of a result; None when the call may run."""
-        accesses = await asyncio.to_thread(self.tools.accesses, call, context)
+        try:
+            accesses = await asyncio.to_thread(_judged, self.tools.accesses(call), context.project_dir)
+        except ToolError as error:
+            return ToolResult(error.message, is_error=True)
         ruling = self._ruling(accesses)
         if ruling.decision is Decision.ASK:
             return await self._asked(call, context, accesses, ruling)
@@ -46,22 +52,19 @@ class Permission:
         return None
 
     def _ruling(self, accesses: Sequence[Access]) -> Ruling:
-        policy: Policy = self.control.policy
-        return decide(accesses, policy, repository=self.repository if policy.trusts_repository else ())
+        return decide(accesses, self.control.policy, repository=self.repository)
 
     async def _asked(
         self, call: ToolCallRequest, context: ToolContext, accesses: Sequence[Access], ruling: Ruling
     ) -> ToolResult | None:
         try:
-            detail = await asyncio.to_thread(self.tools.preview, call, context)
+            detail = await self.tools.preview(call, context)
         except ToolError as error:
             return ToolResult(error.message, is_error=True)  # it would fail: nobody need be asked
         if detail is None:
             detail = orjson.dumps(call.params, option=orjson.OPT_INDENT_2).decode()
         if len(detail.encode(errors="replace")) > MAX_DETAIL_BYTES:
-            return _denied(
-                f"it is too large to be shown for approval ({MAX_DETAIL_BYTES:,} bytes); do it in smaller parts"
-            )
+            return _denied(f"only {MAX_DETAIL_BYTES:,} bytes can be shown for approval; do it in smaller parts")
         rule = suggest(accesses)
         said = await self.inquiries.ask(
             InquiryKind.APPROVAL,
@@ -84,6 +87,20 @@ class Permission:
         if said.status is InquiryStatus.EXPIRED:
             return _denied("nobody approved it in time")
         return _denied(f"the user said no{f': {said.answer.text}' if said.answer.text else ''}")
+
+
+def _judged(accesses: Sequence[Access], project_dir: Path) -> list[Access]:
+    """As rules judge them: a command by its parts, a path by what it leads to. Blocks. Raises ToolError."""
+    judged: list[Access] = []
+    for access in accesses:
+        match access.capability:
+            case Capability.EXECUTE if not access.target.startswith("tool:"):
+                judged += accesses_of(access.target, project_dir)
+            case Capability.READ | Capability.WRITE:
+                judged.append(access.replace(target=relative_target(project_dir, access.target)))
+            case _:
+                judged.append(access)
+    return judged
 
 
 def _choices(rule: Rule | None) -> list[Choice]:

@@ -2,7 +2,6 @@
 commands it left running. Gone with the process."""
 
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from gadget_drone.editing.seen import SeenFiles
@@ -18,20 +17,19 @@ class SessionState:
 
 
 class SessionStates:
-    def __init__(self, make: Callable[[], SessionState]) -> None:
-        self._make = make
+    def __init__(self) -> None:
         self._states: OrderedDict[str, SessionState] = OrderedDict()
 
-    def of(self, session: str) -> SessionState:
+    async def of(self, session: str) -> SessionState:
         """The session that was not used for longest is forgotten past four, and what it left running is ended."""
-        state = self._states.pop(session, None) or self._make()
+        state = self._states.pop(session, None) or SessionState(SeenFiles(), Jobs())
         self._states[session] = state
         while len(self._states) > _MAX_SESSIONS:
             _, forgotten = self._states.popitem(last=False)
-            forgotten.jobs.close()
+            await forgotten.jobs.close()
         return state
 
-    def close(self) -> None:
+    async def close(self) -> None:
         for state in self._states.values():
-            state.jobs.close()
+            await state.jobs.close()
         self._states.clear()

@@ -4,10 +4,10 @@ import asyncio
 import logging
 
 from gadget_api.checkpoints import CheckpointId
-from gadget_api.errors import GadgetError
 from gadget_api.events import Checkpoint, Notice
 from gadget_api.work_order import WorkOrder
 from gadget_drone.checkpoints.checkpoints import Checkpoints
+from gadget_drone.checkpoints.limits import CheckpointError
 from gadget_drone.stream import EventStream
 
 log = logging.getLogger(__name__)
@@ -22,10 +22,16 @@ class Snapshots:
         self._order = order
         self._last: CheckpointId | None = order.resume.last_checkpoint if order.resume is not None else None
         self._task: asyncio.Task[None] | None = None
+        self._has_changed = True
+        """Whether something may have since the last one; the first is of the files as the turn found them."""
+
+    def note_change(self) -> None:
+        self._has_changed = True
 
     def take(self) -> None:
-        """Begins one, unless one is on its way: whatever changed is in that, or in the next."""
-        if self._checkpoints is not None and self._task is None:
+        """Begins one, where something has changed and none is on its way."""
+        if self._checkpoints is not None and self._task is None and self._has_changed:
+            self._has_changed = False
             self._task = asyncio.create_task(self._take(self._checkpoints), name="checkpoint")
 
     async def taken(self) -> None:
@@ -38,14 +44,17 @@ class Snapshots:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
+            if not self._task.cancelled() and (failure := self._task.exception()) is not None:
+                log.warning("the last checkpoint failed: %s", failure)
 
     async def _take(self, checkpoints: Checkpoints) -> None:
+        if checkpoints.off is not None:
+            return
         try:
             taken = await checkpoints.take(f"turn {self._order.turn.id}", self._last)
-        except GadgetError as exc:
+        except CheckpointError as exc:
             log.warning("no checkpoint: %s", exc.message)
             self._events.emit(Notice, level="warning", code="noCheckpoint", message=exc.message)
-            self._checkpoints = None
             return
         if taken is not None:
             self._last = taken.checkpoint_id

@@ -7,7 +7,7 @@ from gadget_ai.collect import answer
 from gadget_ai.errors import LLMError
 from gadget_ai.retry import RetryPolicy
 from gadget_api.events import Titled
-from gadget_api.messages import SystemMessage, UserMessage
+from gadget_api.messages import SystemMessage, Usage, UserMessage
 from gadget_drone.agent.models import Models
 from gadget_drone.stream import EventStream
 
@@ -30,21 +30,21 @@ class Title:
     async def finish(self) -> None:
         """Emits the name. Raises OSError."""
         await asyncio.wait([self._task], timeout=_WAIT_S)
-        said = self._task.result() if self._task.done() and not self._task.cancelled() else ""
-        self._events.emit(Titled, title=_line(said) or _line(self._prompt) or "New session")
+        said, usage = self._task.result() if self._task.done() else ("", Usage())
+        self._events.emit(Titled, title=_line(said) or _line(self._prompt) or "New session", usage=usage)
 
     async def close(self) -> None:
         self._task.cancel()
         await asyncio.wait([self._task])
 
-    async def _ask(self, models: Models) -> str:
+    async def _ask(self, models: Models) -> tuple[str, Usage]:
         client = models.client
-        messages = [SystemMessage(content=_ASK), UserMessage(content=self._prompt[:_MAX_PROMPT_CHARS])]
-        encoded = [client.encode(message) for message in messages]
+        prompt = UserMessage(content=self._prompt[:_MAX_PROMPT_CHARS])
+        encoded = [client.encode(SystemMessage(content=_ASK)), client.encode(prompt)]
         with suppress(LLMError):
             said = await answer(client, encoded, (), on_live=lambda _: None, retry=RetryPolicy(retries=0))
-            return said.message.content
-        return ""
+            return said.message.content, said.usage
+        return "", Usage()
 
 
 def _line(text: str) -> str:

@@ -7,23 +7,33 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from gadget_ai.client import ChatClient
 from gadget_ai.connect import connect
 from gadget_api.errors import ErrorCode, ErrorInfo, GadgetError, Unavailable
-from gadget_api.events import BlobRef, Notice, WorkOrderComplete
+from gadget_api.events import Notice, WorkOrderComplete
+from gadget_api.history import is_command
 from gadget_api.model import utc_now
 from gadget_api.turns import ChatTurnStatus
-from gadget_api.work_order import WorkOrder
+from gadget_api.work_order import OrderProject, WorkOrder
 from gadget_drone import git
 from gadget_drone.agent.control import Control, Stopping
-from gadget_drone.agent.conversation import Conversation, call_ids
-from gadget_drone.agent.history import Histories
+from gadget_drone.agent.conversation import Conversation
+from gadget_drone.agent.history import Histories, History
+from gadget_drone.agent.inquiries import StoppedByUser
+from gadget_drone.agent.models import Models
 from gadget_drone.agent.resumption import Resumption
+from gadget_drone.agent.snapshots import Snapshots
+from gadget_drone.agent.title import Title
+from gadget_drone.agent.workshop import Site, Workshop
+from gadget_drone.checkpoints.checkpoints import Checkpoints
+from gadget_drone.context.analysis import Analyses
+from gadget_drone.context.tokens import Calibration
+from gadget_drone.images import Images
 from gadget_drone.server import Server
 from gadget_drone.stream import EventStream
-from gadget_drone.supervised import Supervisor
 from gadget_drone.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -34,29 +44,34 @@ _PROGRESS_STEP = 10
 
 
 @dataclass(frozen=True)
+class Desk:
+    """What a drone keeps from turn to turn."""
+
+    server: Server
+    histories: Histories
+    images: Images
+    analyses: Analyses
+    calibration: Calibration
+    checkpoints: Callable[[OrderProject, Path], Checkpoints]
+    """The project's."""
+
+
+@dataclass(frozen=True)
 class TurnPlan:
     """All that a turn is worked with."""
 
     order: WorkOrder
     received_at: datetime
     workspace: Workspace
-    spool_dir: Path
     allow_local_git: bool
     resumption: Resumption | None
     """None for a turn that begins."""
-    keep_blob: Callable[[Path], BlobRef | None]
-    images: Images
-    supervisor: Supervisor
-    sandbox: Sandbox
-    state: SessionState
-    third_party: Sequence[Tool]
-    """Tools that other packages bring."""
-    checkpoints: Callable[[OrderProject, Path], Checkpoints | None]
-    """The project's; None where none are kept."""
+    site: Callable[[Path], Site]
+    """Where its tools work, in the project's directory."""
     on_cloned: Callable[[], None]
 
 
-async def work(plan: TurnPlan, server: Server, histories: Histories, events: EventStream, control: Control) -> bool:
+async def work(plan: TurnPlan, desk: Desk, events: EventStream, control: Control) -> bool:
     """Works on the turn until its `workOrderComplete` is in the journal; False when the drone stopped before that.
 
     Whatever goes wrong ends the turn with a code and a sentence.
@@ -68,7 +83,7 @@ async def work(plan: TurnPlan, server: Server, histories: Histories, events: Eve
         if (goes_on := plan.resumption) is not None:
             events.emit(Notice, level=goes_on.level, code="resumed", message=goes_on.message)
         project_dir = await _clone(plan, events)
-        await _run(plan, project_dir, server, histories, events, control)
+        await _run(plan, plan.site(project_dir), desk, events, control)
     except asyncio.CancelledError:
         if not control.is_cancelled:
             raise
@@ -95,33 +110,27 @@ async def work(plan: TurnPlan, server: Server, histories: Histories, events: Eve
     return True
 
 
-async def _run(
-    plan: TurnPlan,
-    project_dir: Path,
-    server: Server,
-    histories: Histories,
-    events: EventStream,
-    control: Control,
-) -> None:
+async def _run(plan: TurnPlan, site: Site, desk: Desk, events: EventStream, control: Control) -> None:
     order = plan.order
-    models = Models(order, partial(connect, load_image=plan.images.load))
-    snapshots = Snapshots(plan.checkpoints(order.project, project_dir), order, events)
+    models = Models(order, partial(connect, load_image=desk.images.load))
+    snapshots = Snapshots(desk.checkpoints(order.project, site.project_dir), order, events)
     title: Title | None = None
     try:
-        history = await _history(histories, server, order, models.client, events)
-        await plan.images.fetch(order.images)
-        workshop = await Workshop.open(plan, project_dir, events, control, models, snapshots)
-        conversation = Conversation(models.client, workshop.system, history.before, history.used_call_ids)
+        history = await _history(desk, order, models.client)
+        await desk.images.fetch(order.images)
+        workshop = await Workshop.open(order, site, events, control, models, snapshots)
+        system = workshop.system_prompt(await desk.analyses.of(order.session.id, site.project_dir))
+        conversation = Conversation(models.client, system, history.before, history.used_call_ids)
         conversation.add(*history.own)
-        conversation.used_call_ids |= call_ids(history.own)
+        window = workshop.window(conversation, desk.calibration)
         if is_command(order.prompt):
-            return await workshop.window.command(order.prompt, conversation, models, events)
+            return await window.command(order.prompt)
         if order.session.wants_title:
             title = Title(order.prompt, models, events)
         started = plan.resumption.started_before if plan.resumption is not None else frozenset()
         if started is None:
             started = frozenset(call.call_id for call in conversation.open_calls)
-        await workshop.loop(conversation).run(started)
+        await workshop.loop(conversation, window).run(started)
         await snapshots.taken()
         if title is not None:
             await title.finish()
@@ -132,15 +141,13 @@ async def _run(
         await models.close()
 
 
-async def _history(
-    histories: Histories, server: Server, order: WorkOrder, client: ChatClient, events: EventStream
-) -> History:
+async def _history(desk: Desk, order: WorkOrder, client: ChatClient) -> History:
     """As `Histories.fetch`, patient with a server that is away for a while."""
     begun = time.monotonic()
     delay_s = 0.5
     while True:
         try:
-            return await histories.fetch(server, order, client)
+            return await desk.histories.fetch(desk.server, order, client)
         except Unavailable as exc:
             if time.monotonic() - begun > _SERVER_AWAY_S:
                 raise

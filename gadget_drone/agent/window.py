@@ -1,14 +1,18 @@
 """Keeping the conversation inside the model's context window: made shorter before it is too late, or when its user
 says so."""
 
+from collections.abc import Callable
+
 from gadget_ai.collect import answer
 from gadget_ai.errors import LLMError
 from gadget_ai.retry import RetryPolicy
 from gadget_api.errors import ErrorCode
 from gadget_api.events import Compacted, Notice
-from gadget_api.messages import Compaction, Message, Usage
+from gadget_api.messages import Message, Usage
 from gadget_drone.agent.conversation import Conversation
 from gadget_drone.agent.models import Models
+from gadget_drone.context.commands import Compact, read_command
+from gadget_drone.context.compaction import CLEARED
 from gadget_drone.context.compactor import Compacting, Compactor
 from gadget_drone.context.limits import Limits
 from gadget_drone.context.tokens import Calibration, TokenEstimate, message_tokens, tools_tokens
@@ -26,12 +30,14 @@ class Window:
         tools: Toolbox,
         events: EventStream,
         calibration: Calibration,
+        on_compacted: Callable[[], None],
     ) -> None:
         self._conversation = conversation
         self._models = models
         self._tools = tools
         self._events = events
         self._calibration = calibration
+        self._on_compacted = on_compacted
         self._spent = Usage()
         self.measure()
 
@@ -39,7 +45,7 @@ class Window:
         """Measures all anew, for the model that answers now."""
         provider = self._models.provider
         fixed = message_tokens(self._conversation.system) + tools_tokens(self._tools.specs)
-        model = f"{provider.id} {provider.model_id}"
+        model = f"{provider.id}/{provider.model_id}"
         self._estimate = TokenEstimate(model, self._calibration, fixed_tokens=fixed)
         self._compactor = Compactor(Limits.of(provider), self._estimate)
         self._follow()
@@ -70,15 +76,15 @@ class Window:
 
     async def command(self, prompt: str) -> None:
         """`/clear`, or `/compact` with what to keep in mind; there is nothing else that the turn has to do."""
-        word, _, focus = prompt.strip().partition(" ")
         self._follow()
-        if word == "/clear":
+        asked = read_command(prompt)
+        if not isinstance(asked, Compact):
             before = self._estimate.tokens
             self._estimate.replace([])
-            self._take(Compacting(Compaction(kept=0), [], before, self._estimate.tokens))
+            self._take(Compacting(CLEARED, [], before, self._estimate.tokens))
             return
         made = await self._compactor.compact(
-            self._conversation.messages, self._say, prompt_index=None, focus=focus.strip() or None, force=True
+            self._conversation.messages, self._say, prompt_index=None, focus=asked.focus, force=True
         )
         if made is None:
             message = "There is nothing to compact: the conversation is its last steps alone."
@@ -104,6 +110,7 @@ class Window:
         )
         self._spent = Usage()
         self._conversation.add(made.compaction)
+        self._on_compacted()
 
     async def _say(self, messages: list[Message]) -> str:
         client = self._models.client

@@ -1,15 +1,17 @@
-"""What a turn works with, put together: tools, their context, the rules, the instructions, the loop."""
+"""What a turn works with, put together: the prompt, the tools and where they run, the rules, the loop."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from gadget_api.drones import Sandbox
 from gadget_api.events import Notice
 from gadget_api.inquiries import Answer, Choice, InquiryKind, InquiryStatus
 from gadget_api.messages import SystemMessage, ToolCallRequest
+from gadget_api.permissions import ScopedRule
+from gadget_api.work_order import WorkOrder
 from gadget_drone.agent.calls import Calls, Keep
 from gadget_drone.agent.control import Control
 from gadget_drone.agent.conversation import Conversation
@@ -18,15 +20,195 @@ from gadget_drone.agent.limits import Limits
 from gadget_drone.agent.loop import Loop
 from gadget_drone.agent.models import Models
 from gadget_drone.agent.permission import Permission
+from gadget_drone.agent.sessions import SessionState
 from gadget_drone.agent.snapshots import Snapshots
 from gadget_drone.agent.window import Window
+from gadget_drone.context import limits as window_limits
 from gadget_drone.context.instructions import Instructions
 from gadget_drone.context.system_prompt import system_prompt
+from gadget_drone.context.tokens import Calibration
 from gadget_drone.permissions.decide import allows_network, hidden_patterns
-from gadget_drone.permissions.repository import RepositoryRules, repository_rules
+from gadget_drone.permissions.repository import repository_rules
+from gadget_drone.sandbox.denials import denied_by_sandbox
+from gadget_drone.sandbox.wrap import mend_repository, wrap
 from gadget_drone.stream import EventStream
-from gadget_drone.tools.tool import Command, ToolContext, ToolResult
+from gadget_drone.supervised import Supervisor
+from gadget_drone.tools.clip import clip
+from gadget_drone.tools.ripgrep import files_of
+from gadget_drone.tools.tool import Tool, ToolContext, ToolResult, unwrapped
 from gadget_drone.tools.toolbox import Toolbox
 
-if TYPE_CHECKING:
-    from gadget_drone.agent.turn import TurnPlan
+
+@dataclass(frozen=True)
+class Site:
+    """Where the tools of a turn work."""
+
+    project_dir: Path
+    workspace_dir: Path
+    spool_dir: Path
+    """Large outputs are kept here."""
+    supervisor: Supervisor
+    sandbox: Sandbox
+    state: SessionState
+    third_party: Sequence[Tool]
+    """Tools that other packages bring."""
+    allow_private: bool
+    """Whether `fetch` may go to loopback and private addresses."""
+    keep: Keep
+
+
+class Workshop:
+    """Of one turn. `instructions` and `rules` are the repository's own."""
+
+    def __init__(
+        self,
+        order: WorkOrder,
+        site: Site,
+        events: EventStream,
+        control: Control,
+        models: Models,
+        snapshots: Snapshots,
+        instructions: Instructions,
+        rules: Sequence[ScopedRule],
+    ) -> None:
+        self._order = order
+        self._site = site
+        self._events = events
+        self._control = control
+        self._models = models
+        self._snapshots = snapshots
+        self._instructions = instructions
+        self._rules = rules
+        self._inquiries = Inquiries(order, events, control)
+        self._has_sandbox = site.sandbox.kind == "bubblewrap"
+        self.tools = Toolbox.standard(site.third_party)
+
+    @classmethod
+    async def open(
+        cls,
+        order: WorkOrder,
+        site: Site,
+        events: EventStream,
+        control: Control,
+        models: Models,
+        snapshots: Snapshots,
+    ) -> "Workshop":
+        instructions = await asyncio.to_thread(Instructions, site.project_dir)
+        found = await asyncio.to_thread(repository_rules, site.project_dir)
+        if found.error is not None:
+            events.emit(Notice, level="warning", code="repositoryRules", message=found.error)
+        return cls(order, site, events, control, models, snapshots, instructions, found.rules)
+
+    def system_prompt(self, analysis: str) -> SystemMessage:
+        names = [spec.name for spec in self.tools.specs]
+        return system_prompt(
+            self._order,
+            self._site.project_dir,
+            tools=names,
+            analysis=analysis,
+            instructions=self._instructions.root,
+        )
+
+    def window(self, conversation: Conversation, calibration: Calibration) -> Window:
+        follow = partial(self._follow, conversation)
+        return Window(conversation, self._models, self.tools, self._events, calibration, follow)
+
+    def loop(self, conversation: Conversation, window: Window) -> Loop:
+        self._follow(conversation)
+        limits = Limits(self._order, self._events, self._inquiries)
+        calls = Calls(
+            conversation=conversation,
+            tools=self.tools,
+            events=self._events,
+            control=self._control,
+            permission=Permission(self.tools, self._control, self._inquiries, self._rules),
+            limits=limits,
+            snapshots=self._snapshots,
+            context=self._context,
+            finished=self._finished,
+            keep=self._site.keep,
+        )
+        return Loop(
+            conversation=conversation,
+            models=self._models,
+            tools=self.tools,
+            events=self._events,
+            control=self._control,
+            calls=calls,
+            limits=limits,
+            window=window,
+            snapshots=self._snapshots,
+            jobs=self._site.state.jobs,
+        )
+
+    def _follow(self, conversation: Conversation) -> None:
+        """Instructions that a compaction took away are given again."""
+        self._instructions.follow(conversation.messages)
+
+    async def _context(self, call: ToolCallRequest) -> ToolContext:
+        """Where the call runs, by the policy as it is now."""
+        site, policy = self._site, self._control.policy
+        network = allows_network(policy, repository=self._rules)
+        hidden = hidden_patterns(policy, repository=self._rules)
+        return ToolContext(
+            project_dir=site.project_dir,
+            output=lambda text: self._events.delta("toolOutput", text, callId=call.call_id),
+            spool_dir=site.spool_dir,
+            supervisor=site.supervisor,
+            seen=site.state.seen,
+            jobs=site.state.jobs,
+            ask=partial(self._ask, call),
+            network=network,
+            wrap=await self._wrap(hidden, network=network) if self._has_sandbox else unwrapped,
+            allow_private=site.allow_private,
+            hidden=hidden,
+        )
+
+    async def _wrap(
+        self, policy: Policy, hidden: Sequence[str], *, network: bool
+    ) -> Callable[[Sequence[str], Mapping[str, str]], Command]:
+        site = self._site
+        return partial(
+            wrap,
+            project_dir=site.project_dir,
+            workspace_dir=site.workspace_dir,
+            network=network,
+            keeps_background=True,  # the supervisor ends it
+            hidden=await files_of(hidden, site.project_dir) if hidden else (),
+        )
+
+    async def _ask(
+        self, call: ToolCallRequest, question: str, choices: Sequence[Choice], *, default: Answer, takes_text: bool
+    ) -> tuple[InquiryStatus, Answer]:
+        title, _, detail = question.strip().partition("\n")
+        said = await self._inquiries.ask(
+            InquiryKind.QUESTION,
+            f"call {call.call_id}",
+            title,
+            choices=choices,
+            default=default,
+            detail=detail.strip(),
+            takes_text=takes_text,
+            call_id=call.call_id,
+        )
+        return said.status, said.answer
+
+    async def _finished(self, call: ToolCallRequest, result: ToolResult) -> ToolResult:
+        """What the model is told: the result, what the sandbox did to it, what the project says about the place."""
+        content = clip(result.content, window_limits.Limits.of(self._models.provider).result_bytes)
+        if call.name == "shell" and self._has_sandbox:
+            await asyncio.to_thread(mend_repository, self._site.project_dir)
+            network = allows_network(self._control.policy, repository=self._rules)
+            label = denied_by_sandbox(content, int(result.is_error), network=network)
+            content = f"{content}\n[{label}]" if label is not None else content
+        for path in _paths(call.params):
+            if not self._instructions.is_settled(path):
+                told = await asyncio.to_thread(self._instructions.for_path, path)
+                content = f"{content}\n\n{told}" if told is not None else content
+        return replace(result, content=content)
+
+
+def _paths(params: Mapping[str, object]) -> list[str]:
+    named = params.get("path")
+    several = params.get("paths")
+    return [path for path in (named, *(several if isinstance(several, list) else ())) if isinstance(path, str) and path]

@@ -92,6 +92,9 @@ Command = tuple[Sequence[str], Mapping[str, str]]
 """The words of a command, the first the path of its program, and its environment."""
 
 
+Wrap = Callable[[Sequence[str], Mapping[str, str]], Command]
+
+
 def unwrapped(words: Sequence[str], environment: Mapping[str, str]) -> Command:
     """A command as it is: in no sandbox."""
     return words, environment
@@ -115,7 +118,7 @@ class ToolContext:
     ask: Ask = nobody
     network: bool = True
     """Whether commands may use the network."""
-    wrap: Callable[[Sequence[str], Mapping[str, str]], Command] = unwrapped
+    wrap: Wrap = unwrapped
     """Makes of a command the one that is run: in the sandbox, where there is one."""
     allow_private: bool = False
     """Whether `fetch` may go to loopback and private addresses."""

@@ -1,5 +1,6 @@
 """What the model is sent in whole turns: a prefix that stays, instructions, compaction that destroys nothing."""
 
+from itertools import pairwise
 from typing import Any
 
 from gadget_ai.testing.script import Call, HttpError, Reply, RequestView, Script, Text
@@ -27,7 +28,7 @@ async def test_each_request_repeats_the_one_before_byte_for_byte(stage_for: Any)
     await turn(stage, "Count.")
     await turn(stage, "And again.")
     bodies = [request.messages for request in stage.model.requests]
-    for before, after in zip(bodies, bodies[1:], strict=False):
+    for before, after in pairwise(bodies):
         assert after[: len(before)] == before
     assert len({str(request.tools) for request in stage.model.requests}) == 1
 

@@ -11,31 +11,59 @@ import pytest
 from gadget_ai.errors import LLMError
 from gadget_ai.testing.client import ScriptedClient
 from gadget_ai.testing.script import Call, Cut, HttpError, Pause, Reply, RequestView, Script, Text, Think
+from gadget_api.drones import Sandbox
 from gadget_api.errors import ErrorCode
 from gadget_api.events import BlobRef
 from gadget_api.messages import INTERRUPTED, ModelMessage, SystemMessage, ToolCallRequest, UserMessage
+from gadget_api.model import utc_now
+from gadget_api.providers import ApiType
+from gadget_api.sessions import SessionMode
 from gadget_api.turns import MAX_STEERS, Steer, SteerOrigin, TurnStats
+from gadget_api.work_order import OrderProject, OrderProvider, OrderSession, OrderTurn, OrderUser, WorkOrder
+from gadget_drone.agent.calls import Keep
 from gadget_drone.agent.control import Control, Stopping
-from gadget_drone.agent.conversation import Conversation
-from gadget_drone.agent.loop import Site, run_turn
+from gadget_drone.agent.conversation import Conversation, Log
+from gadget_drone.agent.models import Models
+from gadget_drone.agent.sessions import SessionState
+from gadget_drone.agent.snapshots import Snapshots
+from gadget_drone.agent.workshop import Site, Workshop
+from gadget_drone.context.tokens import Calibration
+from gadget_drone.editing.seen import SeenFiles
+from gadget_drone.jobs.jobs import Jobs
 from gadget_drone.journal import Journal
 from gadget_drone.stream import MAX_UNACKED_BYTES, EventStream
 from gadget_drone.supervised import Supervisor
-from gadget_drone.tools.toolbox import Toolbox
+
+
+def an_order(**fields: Any) -> WorkOrder:
+    """For the scripted model, without limits."""
+    return WorkOrder(
+        work_order_id="t",
+        epoch=1,
+        project=OrderProject(id="p", name="Project", slug="project", git_url="https://example.org/p.git"),
+        session=OrderSession(id="s", name="A session", mode=SessionMode.BUILD),
+        provider=OrderProvider(
+            id="m", name="scripted", sdk=ApiType.OPENAI, base_url="http://127.0.0.1:9", model_id="scripted"
+        ),
+        turn=OrderTurn(id="t", created_at=utc_now(), user=OrderUser(id="u", email="a@example.org", display_name="Ada")),
+        prompt="Go.",
+        **fields,
+    )
 
 
 class Bench:
-    def __init__(self, directory: Path, script: Script) -> None:
+    def __init__(self, directory: Path, script: Script, **fields: Any) -> None:
         self.place = directory / "project"
         self.spool = directory / "spool"
         self.place.mkdir()
         self.spool.mkdir()
+        self.order = an_order(**fields)
         self.client = ScriptedClient(script)
         self.journal = Journal.create(directory / "turn.ndjson", base_seq=0)
-        self.control = Control()
+        self.control = Control(policy=self.order.policy)
         self.kept: list[Path] = []
         self.has_room = True
-        self.conversation = Conversation(self.client, SystemMessage(content="You work."), [], set())
+        self.conversation = Conversation(self.client, SystemMessage(content="You work."), Log(self.client), set())
         self.conversation.add(UserMessage(content="Go."))
 
     async def run(
@@ -54,12 +82,27 @@ class Bench:
             price=None,
             max_unacked_bytes=max_unacked_bytes,
         )
+        models = Models(self.order, lambda _: self.client)
+        state = SessionState(SeenFiles(), Jobs())
         with closing(Supervisor()) as supervisor:
-            site = Site(self.place, self.spool, self._keep, supervisor)
-            tools = Toolbox.standard()
-            await run_turn(
-                self.conversation, self.client, "scripted", tools, events, self.control, site, started_before
+            site = Site(
+                project_dir=self.place,
+                workspace_dir=self.place.parent,
+                spool_dir=self.spool,
+                supervisor=supervisor,
+                sandbox=Sandbox(kind="none"),
+                state=state,
+                third_party=(),
+                allow_private=False,
+                keep=Keep(blob=self._keep, image=lambda _: None),
             )
+            snapshots = Snapshots(None, self.order, events)
+            workshop = await Workshop.open(self.order, site, events, self.control, models, snapshots)
+            window = workshop.window(self.conversation, Calibration())
+            try:
+                await workshop.loop(self.conversation, window).run(started_before)
+            finally:
+                await state.jobs.close()
         return self.events
 
     @property
@@ -112,7 +155,7 @@ async def test_tools_run_in_order_and_each_result_is_recorded_before_the_next_ca
 async def test_there_is_no_limit_on_rounds(tmp_path: Path) -> None:
     def answer(request: RequestView) -> Reply:
         rounds = sum(message["role"] == "tool" for message in request.messages)
-        return Reply(Text("Enough.")) if rounds == 300 else Reply(Call("list", {"path": "."}))
+        return Reply(Text("Enough.")) if rounds == 300 else Reply(Call("search", {"pattern": f"{rounds}"}))
 
     stage = Bench(tmp_path, Script(answer))
     events = await stage.run()
