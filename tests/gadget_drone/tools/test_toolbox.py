@@ -1,4 +1,5 @@
 import asyncio
+import json
 from typing import Annotated, Any
 
 import pytest
@@ -114,6 +115,13 @@ def test_effects_are_known_by_name() -> None:
     assert read_only == {"read", "list", "search"}
     assert standard.effect_of("write") is SideEffect.IDEMPOTENT
     assert standard.effect_of("shell") is SideEffect.OTHER
+
+
+def test_the_file_tools_cost_few_tokens() -> None:
+    names = {"read", "write", "edit", "apply_patch"}
+    told = [[spec.name, spec.description, spec.parameters] for spec in Toolbox.standard().specs if spec.name in names]
+    assert len(told) == 4
+    assert len(json.dumps(told, separators=(",", ":"))) / 4 < 900  # a token of JSON is about 4 characters
 
 
 @pytest.mark.parametrize("spec", Toolbox.standard().specs, ids=lambda spec: spec.name)
