@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from gadget_drone.editing.indentation import indentation
 from gadget_drone.editing.lines import Lines
-from gadget_drone.editing.matching import Place, Tolerance, drifted_place, folded, places
+from gadget_drone.editing.matching import MAX_PLACES, Place, Tolerance, drifted_place, folded, places
 from gadget_drone.editing.nearest import nearest
 from gadget_drone.editing.patches import Hunk
 from gadget_drone.editing.replacing import Edited
@@ -37,8 +37,8 @@ def patched(text: str, hunks: Sequence[Hunk], path: str, *, exact: bool = False)
             start, end = place.start, place.start + len(hunk.old)
             if place.tolerance is not Tolerance.EXACT:
                 overlooked[place.tolerance] = None
-        if end == len(lines) and hunk.new and hunk.final_newline is not None:
-            changed = changed.removesuffix("\n").removesuffix("\r") + (lines.style() if hunk.final_newline else "")
+        if end == len(lines) and hunk.new:
+            changed = _ended(changed, lines, hunk.final_newline)
         pieces += lines.text(done, start), changed
         numbers.append(start + 1)
         done = end
@@ -51,6 +51,14 @@ def patched(text: str, hunks: Sequence[Hunk], path: str, *, exact: bool = False)
     if overlooked:
         said += f" Found apart from {' and '.join(overlooked)}: check the place."
     return Edited(content, said)
+
+
+def _ended(changed: str, lines: Lines, final_newline: bool | None) -> str:
+    """The end of the file with or without its final newline; it came as the file has it now."""
+    has_newline = not len(lines) or bool(lines.endings[-1])
+    if final_newline is None or final_newline is has_newline:
+        return changed
+    return changed + lines.style() if final_newline else changed.removesuffix("\n").removesuffix("\r")
 
 
 def _check_appends(lines: Lines, hunk: Hunk, done: int) -> None:
@@ -71,22 +79,17 @@ def _appended(lines: Lines, hunk: Hunk) -> str:
 def _locate(lines: Lines, hunk: Hunk, after: int, path: str, exact: bool) -> tuple[Place, str]:
     scopes = _scopes(lines.bodies, hunk, path)
     for found in places(lines.bodies, hunk.old):
-        made = [
-            (place, text)
-            for place in found
-            if _fits(place, hunk, after, scopes, len(lines))
-            and (text := rewritten(lines, place, hunk.new, hunk.changes)) is not None
-        ]
-        if len(made) > 1:
-            made = [pair for pair in made if _is_where_said(pair[0], hunk)] or made
-        if len(made) > 1:
-            listed = ", ".join(str(place.start + 1) for place, _ in made[:_MAX_LISTED])
-            more = " ..." if len(made) > _MAX_LISTED else ""
+        fitting = [place for place in found if _fits(place, hunk, after, scopes, len(lines))]
+        if len(fitting) > 1:
+            fitting = [place for place in fitting if _is_where_said(place, hunk)] or fitting
+        if len(fitting) > 1 or len(found) > MAX_PLACES:
+            listed = ", ".join(str(place.start + 1) for place in fitting[:_MAX_LISTED])
+            more = " ..." if len(fitting) > _MAX_LISTED else ""
             raise ToolError(
-                f"{hunk.where} fits in {len(made)} places, at lines {listed}{more}: add lines around it to say which."
+                f"{hunk.where} fits in {len(fitting)} places, at lines {listed}{more}: add lines to say which."
             )
-        if made:
-            return made[0]
+        if fitting and (text := rewritten(lines, fitting[0], hunk.new, hunk.changes)) is not None:
+            return fitting[0], text
         if exact:
             break
     place = None if exact else drifted_place(lines.bodies, hunk.old, hunk.changes)

@@ -6,8 +6,9 @@ The first that fits anywhere decides. Each but the last says that the lines are 
 see. Drift is lines that differ, and is taken only where nothing is staked on them:
 
 - the edit does not change them: they are context, and stay as they are in the file;
-- lines that fit are before and after them, and one of those before is in the file only once: it pins the place;
-- each is like its counterpart (0.6), has the same numbers, and there are few of them (one, or a quarter of the lines);
+- lines that fit are before and after them, and one of those before says something (six letters)
+  and is in the file only once: it pins the place;
+- each is like its counterpart (0.7), has the same numbers, and there are few of them (one, or a quarter of the lines);
 - the whole is like the place (0.85), and much more so than like any other place (by 0.15).
 
 opencode's edit tool asks for no likeness at all where there is one candidate (threshold 0.0 in its edit.ts), so that
@@ -25,12 +26,14 @@ from enum import StrEnum
 from gadget_drone.editing.indentation import Reindent, find_reindent, indentation, same
 from gadget_drone.editing.lines import Op
 
-LINE_FLOOR = 0.6
+LINE_FLOOR = 0.7
 FLOOR = 0.85
 MARGIN = 0.15
 _MAX_DRIFTED = 0.25
 _MIN_DRIFT_LINES = 3
-_MAX_PLACES = 1000
+MAX_PLACES = 1000
+_MAX_COMPARED_LINES = 2_000_000
+"""Of all places together, whose indentation is looked at."""
 _MAX_VOTES = 1_000_000
 _MAX_RIVALS = 20
 _MAX_DRIFT_CHARS = 1000
@@ -44,6 +47,8 @@ _LOOK_ALIKE = str.maketrans(
     }
 )
 _NUMBER = re.compile(r"\d+")
+_LETTER = re.compile(r"\w")
+_MIN_LETTERS = 6
 
 
 class Tolerance(StrEnum):
@@ -73,7 +78,8 @@ def folded(line: str) -> str:
 def places(bodies: Sequence[str], wanted: Sequence[str]) -> Iterator[list[Place]]:
     """Where `wanted` may be: for each tolerance but drift the places, often none; in order.
 
-    Only whole lines, and at least one that is not blank. Overlapping places count as several.
+    Only whole lines, and at least one that is not blank. Overlapping places count as several; there may be one more
+    than 1,000, which says that there are others. With too many whose indentation would have to be compared it ends.
     """
     if not any(line.strip() for line in wanted) or len(wanted) > len(bodies):
         return
@@ -84,12 +90,14 @@ def places(bodies: Sequence[str], wanted: Sequence[str]) -> Iterator[list[Place]
         (Tolerance.LOOK_ALIKE, folded, False),
     ]
     for tolerance, key, keeps_indentation in stages:
-        found = []
-        for start in _equal_runs([key(line) for line in bodies], [key(line) for line in wanted]):
-            reindent = same if keeps_indentation else _reindent(bodies, wanted, start, range(len(wanted)))
-            if reindent is not None:
-                found.append(Place(start, tolerance, reindent))
-        yield found
+        starts = list(_equal_runs([key(line) for line in bodies], [key(line) for line in wanted]))
+        if keeps_indentation:
+            yield [Place(start, tolerance, same) for start in starts]
+            continue
+        if len(starts) > max(2, min(MAX_PLACES, _MAX_COMPARED_LINES // len(wanted))):
+            return
+        found = ((start, _reindent(bodies, wanted, start, range(len(wanted)))) for start in starts)
+        yield [Place(start, tolerance, reindent) for start, reindent in found if reindent is not None]
 
 
 def drifted_place(bodies: Sequence[str], wanted: Sequence[str], changes: Sequence[Op]) -> Place | None:
@@ -117,14 +125,15 @@ def drifted_place(bodies: Sequence[str], wanted: Sequence[str], changes: Sequenc
     if not all(_is_like(file[best + i], ours[i]) for i in drifted):
         return None
     seen_times = Counter(file)
-    if not any(line and seen_times[line] == 1 for line in ours[: drifted[0]]) or not any(ours[drifted[-1] + 1 :]):
+    pins = [line for line in ours[: drifted[0]] if _says(line) and seen_times[line] == 1]
+    if not pins or not any(ours[drifted[-1] + 1 :]):
         return None
     reindent = _reindent(bodies, wanted, best, [i for i in range(count) if i not in drifted])
     return None if reindent is None else Place(best, Tolerance.DRIFT, reindent)
 
 
 def _equal_runs(keys: Sequence[str], wanted: Sequence[str]) -> Iterator[int]:
-    """Where `wanted` is in `keys`, at most 1,000 times. A line becomes a character, so that str.find, which is linear
+    """Where `wanted` is in `keys`, at most 1,001 times. A line becomes a character, so that str.find, which is linear
     even for hostile input, does the work."""
     numbers = {key: number for number, key in enumerate(dict.fromkeys(wanted), 1)}
     if len(numbers) > 0x10FFFF:
@@ -132,7 +141,7 @@ def _equal_runs(keys: Sequence[str], wanted: Sequence[str]) -> Iterator[int]:
     text = "".join([chr(numbers.get(key, 0)) for key in keys])
     needle = "".join([chr(numbers[key]) for key in wanted])
     at = text.find(needle)
-    for _ in range(_MAX_PLACES):
+    for _ in range(MAX_PLACES + 1):
         if at < 0:
             return
         yield at
@@ -185,6 +194,10 @@ def _likeness(one: str, other: str) -> float:
 
 def _is_like(one: str, other: str) -> bool:
     return _NUMBER.findall(one) == _NUMBER.findall(other) and _likeness(one, other) >= LINE_FLOOR
+
+
+def _says(line: str) -> bool:
+    return len(_LETTER.findall(line)) >= _MIN_LETTERS
 
 
 def _is_context(drifted: Sequence[int], changes: Sequence[Op], count: int) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from gadget_drone.editing.lines import Lines, ops
-from gadget_drone.editing.matching import Place, Tolerance, drifted_place, places
+from gadget_drone.editing.matching import MAX_PLACES, Place, Tolerance, drifted_place, places
 from gadget_drone.editing.nearest import nearest
 from gadget_drone.editing.rewriting import plain, restyled, rewritten
 from gadget_drone.editing.text import BOM
@@ -134,18 +134,26 @@ def _tolerant(
             after.pop()
     changes = ops(before, after)
     for found in places(lines.bodies, before):
-        made = [(place, text) for place in found if (text := rewritten(lines, place, after, changes)) is not None]
-        if len(made) > 1 and not everywhere:
-            numbers = [place.start + 1 for place, _ in made]
-            raise _ambiguous(numbers[:_MAX_LISTED], len(numbers), which, path, made[0][0].tolerance)
+        if len(found) > (MAX_PLACES if everywhere else 1):
+            numbers = [place.start + 1 for place in found]
+            raise _ambiguous(numbers[:_MAX_LISTED], len(numbers), which, path, found[0].tolerance)
         if everywhere:
-            made = [pair for i, pair in enumerate(made) if not i or pair[0].start >= made[i - 1][0].start + len(before)]
+            found = _side_by_side(found, len(before))
+        made = [(place, text) for place in found if (text := rewritten(lines, place, after, changes)) is not None]
         if made:
             return [(place, place.start + len(before), text) for place, text in made]
     place = None if everywhere else drifted_place(lines.bodies, before, changes)
     if place is None or (text := rewritten(lines, place, after, changes)) is None:
         return []
     return [(place, place.start + len(before), text)]
+
+
+def _side_by_side(found: Sequence[Place], count: int) -> list[Place]:
+    taken: list[Place] = []
+    for place in found:
+        if not taken or place.start >= taken[-1].start + count:
+            taken.append(place)
+    return taken
 
 
 def _ambiguous(numbers: Sequence[int], count: int, which: str, path: str, apart_from: str) -> ToolError:

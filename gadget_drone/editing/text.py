@@ -15,8 +15,11 @@ _UTF8_SEQUENCE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|
 _HIGH_RUN = re.compile(rb"[\x80-\xff]+")
 _MAX_LEGACY_RUN = 2
 """Western words have one accented letter, rarely two, in a row; Cyrillic or Japanese text has many."""
-_NOT_WESTERN = re.compile(rb"[\x81-\x83\x86-\x90\x9d\x98\x9b\xa6\xac\xad\xaf\xb2\xb3\xb8\xb9\xbe\xd0\xde\xf0\xfe\xff]")
-"""Not in Windows-1252, or rare there and frequent in other encodings: 0x82 and 0x83 begin the kana of Shift-JIS."""
+_NOT_WESTERN = re.compile(
+    rb"[\xc2\xc3\x81-\x83\x86-\x90\x9d\x98\x9b\xa6\xac\xad\xaf\xb2\xb3\xb8\xb9\xbe\xd0\xde\xf0\xfe\xff]"
+)
+"""Not in Windows-1252, or rare there and frequent in other encodings: 0x82 and 0x83 begin the kana of Shift-JIS, 0xC2
+and 0xC3 most of UTF-8's accented letters."""
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 

@@ -39,21 +39,27 @@ def _preview(context: ToolContext, *, patch: str) -> str:
     return diff_of(_planned(context, patch)[0])
 
 
+_FORMAT = """A unified diff, or:
+*** Begin Patch
+*** Update File: a.py
+@@ def f():
+ context
+-old
++new
+*** Add File: b.py
++line
+*** Delete File: c.py
+*** End Patch
+"*** Move to: " goes below Update File; "*** End of File" ends a hunk at the end. Paths are relative to the project \
+directory."""
+
+
 @tool(effect=SideEffect.OTHER, access=_access, preview=_preview)
 async def apply_patch(
-    context: ToolContext,
-    patch: Annotated[str, Field(min_length=1, description="The patch; paths are relative to the project directory.")],
+    context: ToolContext, patch: Annotated[str, Field(min_length=1, description=_FORMAT)]
 ) -> ToolResult:
-    """Change, add, delete and move files by one patch, all of it or nothing. A unified diff, or:
-    *** Begin Patch
-    *** Update File: a.py
-    @@ def f():
-     context
-    -old
-    +new
-    *** End Patch
-    with "*** Add File: " (lines with +), "*** Delete File: ", "*** Move to: " (below Update File), "*** End of File".
-    Context lines must be as in the file, and enough to tell the place; line numbers are hints."""
+    """Change, add, delete and move text files by one patch, all of it or nothing. Context lines must be as in the file,
+    and enough to tell the place; line numbers are hints."""
     return ToolResult(await asyncio.to_thread(_apply, context, patch))
 
 

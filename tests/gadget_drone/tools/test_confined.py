@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from gadget_drone.tools.confined import relative_target
+from gadget_drone.tools.tool import ToolError
 from tests.gadget_drone.tools.conftest import Run
 
 FILE_TOOLS = {
@@ -122,6 +124,26 @@ async def test_impossible_paths_are_plain_errors(path: str, run: Run) -> None:
         assert result.is_error
         assert len(result.content) < 400
         assert "failed:" not in result.content
+
+
+def test_a_target_is_what_its_links_point_at(project: Path) -> None:
+    (project / "sub").mkdir()
+    (project / "sub/f").touch()
+    (project / "link").symlink_to("sub")
+    (project / "nowhere").symlink_to("sub/none")
+    (project / "out").symlink_to("..")
+    for path, target in {
+        "link/f": "sub/f",
+        "./sub/../link/new/x": "sub/new/x",
+        "sub/../f": "f",
+        str(project / "link"): "sub",
+        "nowhere": "nowhere",  # writing there replaces the link
+        ".": ".",
+    }.items():
+        assert relative_target(project, path) == target
+    for path in ("out/secret.txt", "../x", "out", "sub/../../x"):
+        with pytest.raises(ToolError, match="leads out"):
+            relative_target(project, path)
 
 
 async def test_a_failed_write_leaves_nothing_behind(project: Path, run: Run) -> None:

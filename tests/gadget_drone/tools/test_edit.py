@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from gadget_drone.tools.toolbox import Toolbox
 from tests.gadget_drone.tools.conftest import Run
 
 
@@ -89,6 +90,19 @@ async def test_what_is_not_editable_text_is_refused(data: bytes, said: str, proj
     assert result.is_error
     assert said in result.content
     assert (project / "f").read_bytes() == data
+
+
+async def test_one_edit_may_be_written_beside_the_path(project: Path, run: Run) -> None:
+    (project / "f").write_text("a\nb\n")
+    assert not (await run("edit", path="f", old_text="a", new_text="A", replace_all=True)).is_error
+    assert not (await run("edit", path="f", edits=[{"old_text": "b", "new_text": "B"}])).is_error
+    assert (project / "f").read_text() == "A\nB\n"
+    both = await run("edit", path="f", old_text="A", new_text="x", edits=[{"old_text": "B", "new_text": "y"}])
+    assert both.is_error
+    assert (await run("edit", path="f", old_text="A")).is_error
+    schema = next(spec.parameters for spec in Toolbox.standard().specs if spec.name == "edit")
+    assert schema["required"] == ["path", "edits"]
+    assert schema["properties"].keys() == {"path", "edits"}
 
 
 async def test_a_change_that_is_none_is_refused(project: Path, run: Run) -> None:

@@ -34,7 +34,7 @@ async def test_what_cannot_be_read_is_said(project: Path, run: Run) -> None:
     (project / "three").write_text("1\n2\n3\n")
     assert (await run("read", path="empty")).content == "(the file is empty)"
     for path, start, said in [
-        ("binary", 1, "binary"),
+        ("binary", 1, "binary file of 6 bytes (an ELF program or library)"),
         ("three", 4, "has only 3 lines"),
         ("none", 1, "There is no 'none'"),
         (".git", 1, "is a directory"),

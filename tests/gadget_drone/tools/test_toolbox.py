@@ -232,6 +232,13 @@ def test_the_standard_toolbox_costs_the_model_little() -> None:
     assert len(json.dumps(told)) / 4 < 3500
 
 
+def test_the_file_tools_cost_few_tokens() -> None:
+    names = {"read", "write", "edit", "apply_patch"}
+    told = [[spec.name, spec.description, spec.parameters] for spec in Toolbox.standard().specs if spec.name in names]
+    assert len(told) == 4
+    assert len(json.dumps(told, separators=(",", ":"))) / 4 < 900  # a token of JSON is about 4 characters
+
+
 @pytest.mark.parametrize("spec", Toolbox.standard().specs, ids=lambda spec: spec.name)
 def test_every_built_in_parameter_is_described(spec: Any) -> None:
     assert spec.parameters["additionalProperties"] is False
