@@ -11,8 +11,8 @@ import pytest
 
 from gadget_api.ids import new_id
 from gadget_code.app import create_api
-from tests.gadget_code.peers import PlayedDrone, a_session, a_turn, a_web, problem, raw_http
-from tests.harness import User, Web
+from tests.gadget_code.peers import Played, PlayedDrone, a_session, a_turn, a_web, an_inquiry, problem, raw_http
+from tests.harness import Ide, User, Web
 
 OPEN = {
     ("POST", "/api/v1/auth/login"),
@@ -27,7 +27,11 @@ FOR_DRONES = {
     ("GET", "/api/v1/sessions/{session_id}/context"),
     ("PUT", "/api/v1/turns/{turn_id}/blobs/{blob_id}"),
 }
-FOR_BOTH = {("POST", "/api/v1/drones/registrations")}
+FOR_BOTH = {
+    ("POST", "/api/v1/drones/registrations"),
+    ("POST", "/api/v1/images"),
+    ("GET", "/api/v1/images/{image_id}"),
+}
 
 
 def routes() -> set[tuple[str, str]]:
@@ -35,7 +39,7 @@ def routes() -> set[tuple[str, str]]:
 
 
 def filled(path: str) -> str:
-    for name in ("project", "provider", "session", "turn", "blob", "drone"):
+    for name in ("project", "provider", "session", "turn", "blob", "drone", "inquiry", "image"):
         path = path.replace(f"{{{name}_id}}", "x" * 24)
     assert "{" not in path
     return path
@@ -67,7 +71,7 @@ async def test_a_drones_token_opens_drone_routes_and_an_ides_none_of_these(http:
             problem(answer, 403, "notAllowed")
         # One that is bound to no workspace is no drone's yet.
         headers = {"Authorization": bearer + await user.drone_token()}
-        for method, path in FOR_DRONES:
+        for method, path in FOR_DRONES | {route for route in FOR_BOTH if "/images" in route[1]}:
             problem(await http.request(method, filled(path), headers=headers), 403, "notAllowed")
 
 
@@ -103,6 +107,48 @@ async def test_a_drone_sees_only_the_turn_and_the_session_it_works_on(http: http
             stolen = {**body, "workspaceId": other.workspace_id}
             answer = await http.post("/api/v1/drones/registrations", json=stolen, headers=headers)
             problem(answer, 403, "workspaceMismatch")
+
+
+async def test_another_users_inquiry_is_not_there_and_no_drone_answers_one(
+    http: httpx.AsyncClient, user: User, web: Web
+) -> None:
+    async with PlayedDrone(user) as drone, await web.user("eve") as eve, PlayedDrone(eve, "hers") as hers:
+        turn = await a_turn(user, await a_session(user))
+        await drone.order(turn["_id"])
+        inquiry = an_inquiry(turn)
+        await drone.send(Played(turn).event("inquiryAsked", inquiry=inquiry))
+        await drone.acked(turn["_id"], 1)
+        path = f"/inquiries/{inquiry['_id']}"
+        problem(await eve.http.get(path), 404, "notFound")
+        problem(await eve.http.post(f"{path}/answer", json={"choice": "once"}), 404, "notFound")
+        for query in ({}, {"session": turn["session"]}, {"status": "pending"}):
+            assert (await eve.get("/inquiries", **query))["items"] == []
+        for token in (drone.token, hers.token):
+            headers = {"Authorization": f"Bearer {token}"}
+            answer = await http.post(f"/api/v1{path}/answer", json={"choice": "once"}, headers=headers)
+            problem(answer, 403, "notAllowed")
+        # Nor does a drone speak for a turn that is not its own.
+        await hers.send(Played(turn, seq=1).event("inquiryAnswered", answer=_answer(inquiry)))
+        await hers.until("turnRevoked")
+        async with Ide(eve) as ide:
+            reply = await ide.call("answerInquiry", {"inquiryId": inquiry["_id"], "choice": "once"})
+            assert (reply["ok"], reply["error"]["code"]) == (False, "notFound")
+        assert (await user.get(path))["status"] == "pending"
+        # An inquiry of hers cannot take the place of another's.
+        own = await a_turn(eve, await a_session(eve))
+        await hers.order(own["_id"])
+        stolen = an_inquiry(own, _id=inquiry["_id"], title="Hers")
+        await hers.send(Played(own).event("inquiryAsked", inquiry=stolen))
+        await hers.acked(own["_id"], 1)
+        assert (await user.get(path))["title"] == inquiry["title"]
+        problem(await eve.http.get(path), 404, "notFound")
+        await hers.send(Played(own, seq=1).event("inquiryAnswered", answer=_answer(inquiry)))
+        await hers.acked(own["_id"], 2)
+        assert (await user.get(path))["status"] == "pending"
+
+
+def _answer(inquiry: dict[str, Any]) -> dict[str, Any]:
+    return {"inquiryId": inquiry["_id"], "status": "answered", "answer": {"choice": "once"}}
 
 
 async def test_figures_are_for_administrators(user: User, web: Web, http: httpx.AsyncClient) -> None:
@@ -158,7 +204,7 @@ async def test_a_request_that_is_left_in_the_middle_harms_nothing(web: Web, user
 
 @pytest.mark.parametrize("id", ["x", "%00", "%24ne", "..%2f..", "%F0%9F%98%80", "x" * 5000, '%7B"%24gt"%3A""%7D'])
 async def test_an_id_that_is_none_is_not_found(user: User, id: str) -> None:
-    for kind in ("projects", "providers", "sessions", "turns", "drones"):
+    for kind in ("projects", "providers", "sessions", "turns", "drones", "inquiries", "images"):
         problem(await user.http.get(f"/{kind}/{id}"), 404, "notFound")
 
 
@@ -167,7 +213,7 @@ async def test_an_id_that_is_none_is_not_found(user: User, id: str) -> None:
     ["limit=0", "limit=201", "limit=-1", "limit=x", f"limit={10**30}"],
 )
 async def test_a_lists_limit_has_bounds(user: User, query: str) -> None:
-    for kind in ("projects", "providers", "sessions", "drones"):
+    for kind in ("projects", "providers", "sessions", "drones", "inquiries"):
         problem(await user.http.get(f"/{kind}?{query}"), 422, "invalidRequest")
 
 
