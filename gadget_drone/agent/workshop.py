@@ -35,7 +35,7 @@ from gadget_drone.stream import EventStream
 from gadget_drone.supervised import Supervisor
 from gadget_drone.tools.clip import clip
 from gadget_drone.tools.ripgrep import files_of
-from gadget_drone.tools.tool import Tool, ToolContext, ToolResult, unwrapped
+from gadget_drone.tools.tool import Tool, ToolContext, ToolResult, Wrap, unwrapped
 from gadget_drone.tools.toolbox import Toolbox
 
 
@@ -164,9 +164,7 @@ class Workshop:
             hidden=hidden,
         )
 
-    async def _wrap(
-        self, policy: Policy, hidden: Sequence[str], *, network: bool
-    ) -> Callable[[Sequence[str], Mapping[str, str]], Command]:
+    async def _wrap(self, hidden: Sequence[str], *, network: bool) -> Wrap:
         site = self._site
         return partial(
             wrap,

@@ -20,9 +20,9 @@ from pathlib import Path
 from types import ModuleType
 
 import gadget_api.turn_states
-import gadget_drone.blobs
 import gadget_drone.journal
 import gadget_drone.tools.confined
+import gadget_drone.uploads
 import gadget_drone.workspace
 from tests.tools.case import Case, edited, patched, several
 
@@ -36,7 +36,7 @@ SOURCES: tuple[ModuleType, ...] = (
     shlex,
     textwrap,
     gadget_api.turn_states,
-    gadget_drone.blobs,
+    gadget_drone.uploads,
     gadget_drone.journal,
     gadget_drone.tools.confined,
     gadget_drone.workspace,
