@@ -22,6 +22,8 @@ from gadget_drone.permissions.patterns import (
 from gadget_drone.permissions.programs import program_name
 
 _DYNAMIC = "$`*?[{"
+_ALSO_DYNAMIC = ("<(", ">(", " ~", "=~", ":~")
+"""Among the arguments: the name of a pipe, and of a home."""
 _FILES = (Capability.READ, Capability.WRITE)
 _PUNCTUATION = str.maketrans(dict.fromkeys("\"',;()|&`", " "))
 _EVERYTHING = ("*", "**")
@@ -139,7 +141,7 @@ def _known(form: str) -> str | None:
     """What of a command stands before the first thing that is not known; None when all is known."""
     if form.startswith(("[ ", "[[ ")):
         return None
-    at = min((found for mark in (*_DYNAMIC, "<(", ">(") if (found := form.find(mark)) >= 0), default=-1)
+    at = min((found for mark in (*_DYNAMIC, *_ALSO_DYNAMIC) if (found := form.find(mark)) >= 0), default=-1)
     if at < 0:
         return None
     return "" if " " not in form[:at] else form[:at]

@@ -9,7 +9,7 @@ from gadget_drone.permissions.shell import accesses_of
 from tests.gadget_drone.permissions.shells import Shells
 
 SLOW = os.environ.get("GADGET_TEST_PERMISSIONS") == "full"
-EXAMPLES = 6000 if SLOW else 250
+EXAMPLES = 3000 if SLOW else 250
 """Of each property that runs shells."""
 
 

@@ -1,6 +1,7 @@
 """The shells themselves, as the judge: what they really run, written down by the programs that they run."""
 
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -45,7 +46,7 @@ class Shells:
         made.bin_dir.mkdir()
         made.work_dir.mkdir()
         # One write, so that two that run at once do not mix.
-        shim = f'#!/bin/sh\nprintf "%s\\0" "${{0##*/}}" "$@" {_END} >> {made.log}\n'
+        shim = f'#!/bin/sh\nprintf "%s\\0" "$RUN" "${{0##*/}}" "$@" {_END} >> {made.log}\n'
         for name in SHIMS:
             (made.bin_dir / name).write_text(shim)
             (made.bin_dir / name).chmod(0o755)
@@ -56,6 +57,7 @@ class Shells:
 
     def executed(self, shell: str, line: str) -> list[list[str]]:
         """What `line` has run, as `shell` reads it: the words of each shim."""
+        run = secrets.token_hex(4)
         self.log.write_bytes(b"")
         shutil.rmtree(self.work_dir)
         self.work_dir.mkdir()
@@ -64,7 +66,7 @@ class Shells:
         process = subprocess.Popen(
             [self.bin_dir / shell, "-c", f"ulimit -f 100 -t 2 -n 64; {os.linesep}{line}"],
             cwd=self.work_dir,
-            env={"PATH": str(self.bin_dir), "HOME": str(self.work_dir), "LC_ALL": "C.UTF-8"},
+            env={"RUN": run, "PATH": str(self.bin_dir), "HOME": str(self.work_dir), "LC_ALL": "C.UTF-8"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -83,4 +85,5 @@ class Shells:
                 commands.append([])
             else:
                 commands[-1].append(word)
-        return [command for command in commands if command]
+        # What an earlier line has left in the background may still write.
+        return [command[1:] for command in commands if command and command[0] in (run, "")]

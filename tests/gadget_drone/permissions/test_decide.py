@@ -204,7 +204,7 @@ DENYING = policy(
 )
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given_that(line=LINES, other=LINES, between=st.sampled_from(["; ", " && ", " || ", " | ", "\n", " & "]))
 def test_no_text_before_or_after_turns_a_denial_into_an_allowance(
     line: str, other: str, between: str, project: Path
