@@ -45,7 +45,7 @@ async def jobs() -> AsyncIterator[Jobs]:
 
 @pytest.fixture
 def context(project: Path, live: list[str], supervisor: Supervisor, jobs: Jobs) -> ToolContext:
-    return ToolContext(project, live.append, project.parent / "blobs", supervisor, jobs)
+    return ToolContext(project, live.append, project.parent / "blobs", supervisor, jobs=jobs)
 
 
 @pytest.fixture
