@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from pathlib import PurePosixPath
 from typing import Annotated
 
 from pydantic import Field
@@ -29,24 +28,25 @@ async def list_(
     if not directory.is_dir():
         raise ToolError(f"{quoted(path)} is not a directory.")
     root = context.project_dir.resolve()
-    files: list[PurePosixPath] = []
-    below = Counter[PurePosixPath]()
+    base = directory.relative_to(root)
+    prefix = "" if directory == root else f"{base}/"
+    files: list[str] = []
+    below = Counter[str]()
     """Files below each directory at the last level that is shown."""
     seen = 0
 
     def take(name: str) -> bool:
         nonlocal seen
         seen += 1
-        file = PurePosixPath(name).relative_to(base)
-        if len(file.parts) > depth:
-            below[PurePosixPath(*file.parts[:depth])] += 1
+        parts = name.removeprefix(prefix).split("/", depth)
+        if len(parts) > depth:
+            below["/".join(parts[:depth])] += 1
         else:
-            files.append(file)
+            files.append("/".join(parts))
         return seen < _MAX_FILES
 
     # From the root, which is what hidden patterns are relative to.
-    base = directory.relative_to(root)
-    arguments = ["--files", "--null", *visible(context.hidden), *([] if directory == root else ["--", str(base)])]
+    arguments = ["--files", "--null", *visible(context.hidden), *(["--", str(base)] if prefix else [])]
     ran = await ripgrep(arguments, root, separator=b"\0", take=take)
     if ran.status > 1 and not seen:
         raise ToolError(f"Listing {quoted(path)} failed: {ran.errors.strip()[:500]}")
@@ -61,19 +61,23 @@ async def list_(
     return ToolResult("\n".join(lines))
 
 
-def _lines(files: list[PurePosixPath], below: Counter[PurePosixPath]) -> list[str]:
-    directories = {parent for file in (*files, *below) for parent in file.parents if parent.name} | below.keys()
+def _lines(files: list[str], below: Counter[str]) -> list[str]:
+    directories = set(below)
+    for path in (*files, *below):
+        while (path := path.rpartition("/")[0]) and path not in directories:
+            directories.add(path)
     entries = [(_order(directory, True), _directory(directory, below)) for directory in directories]
-    entries += [(_order(file, False), str(file)) for file in files]
+    entries += [(_order(file, False), file) for file in files]
     return [line for _, line in sorted(entries)]
 
 
-def _directory(directory: PurePosixPath, below: Counter[PurePosixPath]) -> str:
+def _directory(directory: str, below: Counter[str]) -> str:
     count = below[directory]
     return f"{directory}/" if not count else f"{directory}/ ({count} file{'s' if count > 1 else ''})"
 
 
-def _order(entry: PurePosixPath, is_directory: bool) -> list[tuple[bool, str]]:
-    """Sorts depth first, at each level directories before files."""
-    *parents, name = entry.parts
-    return [*((False, parent) for parent in parents), (not is_directory, name)]
+def _order(entry: str, is_directory: bool) -> str:
+    """Sorts depth first, at each level directories before files. One string, for that compares fast."""
+    parents, slash, name = entry.rpartition("/")
+    before = "\0" + parents.replace("/", "\0\0") + "\0" if slash else ""
+    return f"{before}{chr(not is_directory)}{name}\0"

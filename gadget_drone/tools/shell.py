@@ -127,15 +127,10 @@ async def _watch(running: Supervised, timeout_s: float, pump: asyncio.Task[None]
         dead = await running.kill()
         has_ended = True
         await _drain(pump, printed)
-        notes = (
-            "raise timeout_s, or run it with background",
-            *(() if dead else ("something in it could not be killed",)),
-        )
-        return _Ended(
-            f"killed: not done within {timeout_s:g} s",
-            failed=True,
-            notes=notes,
-        )
+        notes = ["raise timeout_s, or run it in the background"]
+        if not dead:
+            notes.append("something in it could not be killed")
+        return _Ended(f"killed: not done within {timeout_s:g} s", failed=True, notes=tuple(notes))
     except ChildProcessError as error:
         raise ToolError("What watched over the command was killed: its outcome is unknown.") from error
     finally:
