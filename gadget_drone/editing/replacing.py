@@ -128,7 +128,7 @@ def _tolerant(
 ) -> list[tuple[Place, int, str]]:
     """Places, the index behind their last line, and their new text; only whole lines are looked for."""
     before, after = plain(old).split("\n"), plain(new).split("\n")
-    if before[-1] == "":  # ends behind its last line: so does what takes its place
+    if before[-1] == "":  # whole lines: what takes their place is, too, though its last newline be forgotten
         before.pop()
         if after[-1] == "":
             after.pop()

@@ -1,6 +1,7 @@
 """The tool `edit`."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
@@ -50,12 +51,26 @@ async def edit(
 
 
 def _lift_a_single_edit(params: Any) -> Any:
-    """`edits` where a model wrote the fields of its one edit beside `path`: most other agents' tools are so."""
+    """`edits` where a model wrote the fields of its one edit beside `path`, as most other agents' tools have them, or
+    no list around it, or the list as JSON within a string, as small models do."""
     single = {"old_text", "new_text", "replace_all"}
-    if not isinstance(params, dict) or "edits" in params or not single & params.keys():
+    if not isinstance(params, dict):
+        return params
+    if "edits" in params:
+        return params | {"edits": _listed(params["edits"])}
+    if not single & params.keys():
         return params
     rest = {name: value for name, value in params.items() if name not in single}
     return rest | {"edits": [{name: params[name] for name in params.keys() & single}]}
+
+
+def _listed(edits: Any) -> Any:
+    if isinstance(edits, str):
+        try:
+            edits = json.loads(edits)
+        except ValueError:
+            return edits
+    return [edits] if isinstance(edits, dict) else edits
 
 
 def _lenient(strict: Tool) -> Tool:

@@ -20,7 +20,7 @@ _TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": 
 _QUALITIES = (85, 70, 50)
 _SMALLER = 0.7
 _TRIES = 6
-"""Of sizes: the last is a tenth as many pixels as the first."""
+"""Of sizes: the last has a thirtieth of the pixels of the first."""
 
 
 def image_format(beginning: bytes) -> str | None:
@@ -36,9 +36,11 @@ def small_image(data: bytes, path: str) -> Image:
     Raises `ToolError` for one that is damaged or too large to open.
     """
     name = image_format(data)
+    if name is None:
+        raise ToolError(f"{quoted(path)} is no PNG, JPEG, GIF or WebP image.")
     try:
-        with Pillow.open(io.BytesIO(data), formats=[name] if name else None) as opened:
-            return _small(opened, data, path)
+        with Pillow.open(io.BytesIO(data), formats=[name]) as opened:
+            return _small(opened, data, _TYPES[name], path)
     except (
         OSError,
         ValueError,
@@ -50,13 +52,12 @@ def small_image(data: bytes, path: str) -> Image:
         raise ToolError(f"{quoted(path)} cannot be read as an image: {error}.") from error
 
 
-def _small(opened: Pillow.Image, data: bytes, path: str) -> Image:
+def _small(opened: Pillow.Image, data: bytes, media_type: str, path: str) -> Image:
     width, height = opened.size
     if width * height > MAX_PIXELS:
         raise ToolError(
             f"{quoted(path)} is an image of {width}x{height} pixels; {MAX_PIXELS // 10**6} million are the most."
         )
-    media_type = _TYPES[opened.format or ""]
     opened.draft("RGB", (MAX_SIDE, MAX_SIDE))  # a JPEG is decoded at a fraction of its size where that is enough
     opened.load()
     if max(width, height) <= MAX_SIDE and len(data) <= MAX_BYTES:

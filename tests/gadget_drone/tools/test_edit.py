@@ -97,6 +97,9 @@ async def test_one_edit_may_be_written_beside_the_path(project: Path, run: Run) 
     assert not (await run("edit", path="f", old_text="a", new_text="A", replace_all=True)).is_error
     assert not (await run("edit", path="f", edits=[{"old_text": "b", "new_text": "B"}])).is_error
     assert (project / "f").read_text() == "A\nB\n"
+    assert not (await run("edit", path="f", edits={"old_text": "A", "new_text": "a"})).is_error
+    assert not (await run("edit", path="f", edits='[{"old_text": "a", "new_text": "A"}]')).is_error
+    assert "valid list" in (await run("edit", path="f", edits="[")).content
     both = await run("edit", path="f", old_text="A", new_text="x", edits=[{"old_text": "B", "new_text": "y"}])
     assert both.is_error
     assert (await run("edit", path="f", old_text="A")).is_error

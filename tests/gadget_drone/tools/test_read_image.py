@@ -70,6 +70,15 @@ async def test_a_camera_s_orientation_is_applied(project: Path, run: Run) -> Non
     assert image.height > image.width
 
 
+async def test_a_phone_s_picture_of_several_is_a_jpeg(project: Path, run: Run) -> None:
+    out = io.BytesIO()
+    one, other = Pillow.new("RGB", (64, 48)), Pillow.new("RGB", (64, 48), "red")
+    one.save(out, "MPO", save_all=True, append_images=[other])
+    (project / "picture").write_bytes(out.getvalue())
+    (image,) = (await run("read", path="picture")).images
+    assert image == Image("image/jpeg", out.getvalue(), 64, 48)
+
+
 def bomb(width: int, height: int) -> bytes:
     """A PNG that says to be of that size."""
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
