@@ -5,29 +5,37 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
+from gadget_api.checkpoints import CheckpointTaken, FileChange
 from gadget_api.errors import ErrorCode, ErrorInfo
 from gadget_api.events import (
     EVENT_TYPES,
     BlobRef,
+    Checkpoint,
+    Compacted,
+    InquiryAnswered,
+    InquiryAsked,
     Notice,
     Response,
     Steered,
     Step,
     Thinking,
+    Titled,
     ToolCall,
     ToolOutput,
     ToolStarted,
     TurnEvent,
     WorkOrderComplete,
 )
-from gadget_api.messages import AssistantMessage, FinishReason, ToolCallRequest, Usage
+from gadget_api.inquiries import Answer, Choice, Inquiry, InquiryAnswer, InquiryKind, InquiryStatus
+from gadget_api.messages import AssistantMessage, Compaction, FinishReason, ToolCallRequest, Usage
 from gadget_api.model import WireModel
+from gadget_api.permissions import Capability, Decision, Rule
 from gadget_api.turns import ChatTurnStatus, SteerOrigin, TurnStats
 
 ModelT = TypeVar("ModelT", bound=WireModel)
 
 
-def built(kind: type[ModelT], **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[ModelT]:
+def built(kind: type[ModelT], /, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[ModelT]:
     """Models by their Python names. (`st.builds` reads the wire's from the signature, and would give both.)"""
     return st.fixed_dictionaries(fields).map(lambda drawn: kind(**drawn))
 
@@ -63,6 +71,50 @@ stats = built(
 error_infos = built(ErrorInfo, code=st.sampled_from(ErrorCode), message=texts, retryable=st.booleans())
 
 
+answers = built(Answer, choice=st.none() | texts, text=st.none() | texts)
+rules = built(
+    Rule,
+    decision=st.sampled_from(Decision),
+    capability=st.sampled_from(Capability),
+    pattern=st.text(min_size=1, max_size=40),
+    reason=st.none() | texts,
+)
+inquiries = built(
+    Inquiry,
+    id=ids,
+    created_at=times,
+    user=ids,
+    session=ids,
+    turn=ids,
+    kind=st.sampled_from(InquiryKind),
+    call_id=st.none() | texts,
+    title=texts,
+    detail=texts,
+    choices=st.lists(built(Choice, id=ids, label=ids), max_size=3).map(tuple),
+    takes_text=st.booleans(),
+    default=answers,
+    rule=st.none() | rules,
+    expires_at=times,
+    answer=st.none() | answers,
+)
+compactions = built(
+    Compaction,
+    kept=st.none() | counts,
+    summary=st.none() | texts,
+    trimmed=st.lists(texts, max_size=3).map(tuple),
+)
+checkpoint_ids = st.text("0123456789abcdef", min_size=40, max_size=40)
+checkpoints = built(
+    CheckpointTaken,
+    checkpoint_id=checkpoint_ids,
+    parent=st.none() | checkpoint_ids,
+    files=st.lists(built(FileChange, path=texts, status=st.just("modified"), added=st.none() | counts), max_size=3).map(
+        tuple
+    ),
+    file_count=counts,
+)
+
+
 def _of(kind: type[TurnEvent], **own: st.SearchStrategy[Any]) -> st.SearchStrategy[TurnEvent]:
     numbers = st.integers(min_value=1, max_value=2**53)
     return built(kind, turn_id=ids, chat_session_id=ids, epoch=numbers, seq=numbers, at=times, **own)
@@ -93,6 +145,14 @@ _EVENTS: dict[type[TurnEvent], st.SearchStrategy[TurnEvent]] = {
     ),
     Steered: _of(Steered, steer_id=ids, content=texts, origin=st.sampled_from(SteerOrigin)),
     Notice: _of(Notice, level=st.sampled_from(["info", "warning", "error"]), code=texts, message=texts),
+    InquiryAsked: _of(InquiryAsked, inquiry=inquiries),
+    InquiryAnswered: _of(
+        InquiryAnswered,
+        answer=built(InquiryAnswer, inquiry_id=ids, status=st.sampled_from(InquiryStatus), answer=answers),
+    ),
+    Compacted: _of(Compacted, compaction=compactions, tokens_before=counts, tokens_after=counts),
+    Checkpoint: _of(Checkpoint, checkpoint=checkpoints),
+    Titled: _of(Titled, title=st.text(min_size=1, max_size=40)),
     WorkOrderComplete: _of(
         WorkOrderComplete,
         success=st.booleans(),

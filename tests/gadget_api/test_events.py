@@ -37,6 +37,11 @@ def test_the_table_of_types_has_every_event_under_its_own_name() -> None:
         "step",
         "steered",
         "notice",
+        "inquiryAsked",
+        "inquiryAnswered",
+        "compacted",
+        "checkpoint",
+        "titled",
         "workOrderComplete",
     ]
     assert DELTA_TYPES | set(HISTORY_TYPES) <= EVENT_TYPES.keys()

@@ -17,6 +17,7 @@ TURN_EVENTS = {
     "notice",
     "workOrderComplete",
 }
+OUR_TURN_EVENTS = {"inquiryAsked", "inquiryAnswered", "compacted", "checkpoint", "titled"}
 IDE_TO_WEB = {
     "selectSession",
     "requestSessionLock",
@@ -26,7 +27,7 @@ IDE_TO_WEB = {
     "cancelTurn",
     "steerTurn",
 }
-OURS_FROM_IDE = {"continueTurn"}
+OURS_FROM_IDE = {"continueTurn", "answerInquiry"}
 WEB_TO_DRONE = {
     "requestSessionLock",
     "releaseSessionLock",
@@ -37,12 +38,14 @@ WEB_TO_DRONE = {
     "turnAck",
     "crashRecoveryResponse",
 }
-OURS_TO_DRONE = {"turnResend", "turnRevoked"}
+OURS_TO_DRONE = {"answerInquiry", "setPolicy", "readDiff", "restoreFiles"}
+PUSHED_TO_DRONE = {"turnResend", "turnRevoked"}
 """Beside the contract's."""
 DRONE_TO_WEB = TURN_EVENTS | {"requestWorkspaceMode", "requestCrashRecovery", "droneStatus"}
 WEB_TO_IDE = TURN_EVENTS | {"turnStatus", "sessionUpdated", "droneStatus", "workspaceMode", "sessionLock"}
+OURS_TO_IDE = {"inquiryChanged"}
 
-EMITTED = TURN_EVENTS | WEB_TO_IDE | OURS_TO_DRONE | {"turnAck", "crashRecoveryResponse"}
+EMITTED = WEB_TO_IDE | OUR_TURN_EVENTS | OURS_TO_IDE | PUSHED_TO_DRONE | {"turnAck", "crashRecoveryResponse"}
 """What nobody acknowledges, where it is not a request of the same name."""
 
 
@@ -50,9 +53,9 @@ EMITTED = TURN_EVENTS | WEB_TO_IDE | OURS_TO_DRONE | {"turnAck", "crashRecoveryR
     ("sender", "receiver", "names"),
     [
         (Peer.IDE, Peer.WEB, IDE_TO_WEB | OURS_FROM_IDE),
-        (Peer.WEB, Peer.IDE, WEB_TO_IDE),
-        (Peer.WEB, Peer.DRONE, WEB_TO_DRONE | OURS_TO_DRONE),
-        (Peer.DRONE, Peer.WEB, DRONE_TO_WEB),
+        (Peer.WEB, Peer.IDE, WEB_TO_IDE | OUR_TURN_EVENTS | OURS_TO_IDE),
+        (Peer.WEB, Peer.DRONE, WEB_TO_DRONE | OURS_TO_DRONE | PUSHED_TO_DRONE),
+        (Peer.DRONE, Peer.WEB, DRONE_TO_WEB | OUR_TURN_EVENTS),
         (Peer.IDE, Peer.DRONE, set()),
         (Peer.DRONE, Peer.IDE, set()),
     ],
@@ -67,7 +70,7 @@ def test_an_event_is_there_once_in_each_direction() -> None:
 
 
 def test_the_events_of_a_turn_are_the_same_on_both_ways() -> None:
-    assert EVENT_TYPES.keys() == TURN_EVENTS
+    assert EVENT_TYPES.keys() == TURN_EVENTS | OUR_TURN_EVENTS
     for name, kind in EVENT_TYPES.items():
         assert events_between(Peer.DRONE, Peer.WEB)[name].payload is kind
         assert events_between(Peer.WEB, Peer.IDE)[name].payload is kind
@@ -98,7 +101,7 @@ def test_every_event_says_what_it_is_for_and_carries_a_model() -> None:
         (Peer.IDE, Peer.WEB, "requestSessionLock", {"chatSessionId", "droneId"}),
         (Peer.IDE, Peer.WEB, "releaseSessionLock", {"chatSessionId"}),
         (Peer.IDE, Peer.WEB, "requestWorkspaceMode", {"chatSessionId", "mode"}),
-        (Peer.IDE, Peer.WEB, "submitPrompt", {"chatSessionId", "content", "promptId"}),
+        (Peer.IDE, Peer.WEB, "submitPrompt", {"chatSessionId", "content", "promptId", "images"}),
         (Peer.IDE, Peer.WEB, "cancelTurn", {"turnId"}),
         (Peer.IDE, Peer.WEB, "steerTurn", {"turnId", "content", "steerId"}),
         (Peer.WEB, Peer.DRONE, "processWorkOrder", {"workOrder"}),

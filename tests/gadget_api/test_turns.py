@@ -35,6 +35,7 @@ def folded(turn_events: list[TurnEvent], price: ModelPrice | None = None) -> Tur
 
 def test_a_turn_that_has_not_begun_has_used_nothing() -> None:
     assert TurnStats().to_wire() == {
+        "stepCount": 0,
         "toolCallCount": 0,
         "inputTokens": 0,
         "cachedInputTokens": 0,
@@ -49,6 +50,7 @@ def test_a_turn_that_has_not_begun_has_used_nothing() -> None:
 def test_steps_and_tool_calls_are_counted() -> None:
     stats = folded([step(USAGE), tool_call(), tool_call(), step(USAGE)])
     assert stats == TurnStats(
+        step_count=2,
         tool_call_count=2,
         input_tokens=2000,
         cached_input_tokens=800,

@@ -49,7 +49,8 @@ def test_an_order_has_the_shape_of_the_contract() -> None:
         "afterTurn",
     }
     assert wire["project"] == {"_id": "p", "name": "Parser", "slug": "parser", "gitUrl": "https://host/parser"}
-    assert wire["session"] == {"_id": "s", "name": "Mend it", "mode": "build"}
+    session = {"_id": "s", "name": "Mend it", "mode": "build"}
+    assert wire["session"] == {**session, "historyVersion": 0, "wantsTitle": False}
     assert wire["provider"].keys() >= {"_id", "name", "sdk", "baseUrl", "apiKey", "modelId", "params"}
     assert wire["provider"]["params"] == {"temperature": 0.5, "topP": None, "topK": None}
     assert wire["turn"] == {
