@@ -3,9 +3,9 @@
 from gadget_api.providers import ApiType
 from gadget_api.work_order import OrderProvider
 
-DEFAULT_NUM_CTX = 8192
-"""Of a model at Ollama, which is told this number. Its own default (4096) is what the tools and one file fill; memory
-for the window grows with it, and 8192 still fits an 8 GB machine with the usual 7B models."""
+DEFAULT_NUM_CTX = 16_384
+"""Of a model at Ollama, which is told this number. Its own default (4096) is what the prompt and the tools fill, and
+half of this would leave little for the work; memory for the window grows with it."""
 
 DEFAULT_WINDOW = 128_000
 """Of a model behind OpenAI's API: what the smaller ones of the large providers have had since 2024. One that has less

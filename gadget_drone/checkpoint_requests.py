@@ -1,7 +1,9 @@
 """What the user asks of a project's checkpoints while no turn runs: what changed, and to be taken back there."""
 
 import asyncio
+import logging
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from gadget_api import commands as c
@@ -9,7 +11,10 @@ from gadget_api.checkpoints import MAX_LISTED_FILES, LeftAlone
 from gadget_api.errors import Conflict, ErrorCode
 from gadget_api.work_order import OrderProject
 from gadget_drone.checkpoints.checkpoints import Checkpoints
+from gadget_drone.checkpoints.limits import CheckpointError
 from gadget_drone.workspace import Workspace
+
+log = logging.getLogger(__name__)
 
 
 class CheckpointRequests:
@@ -21,8 +26,16 @@ class CheckpointRequests:
     def of(self, project: OrderProject, project_dir: Path) -> Checkpoints:
         """The project's, made once."""
         if project_dir not in self._open:
-            self._open[project_dir] = Checkpoints(self._workspace.checkpoints_dir / project.id, project_dir)
+            store_dir = self._workspace.checkpoints_dir / project.id
+            self._open[project_dir] = Checkpoints(store_dir, project_dir, on_notice=lambda said: log.info("%s", said))
         return self._open[project_dir]
+
+    async def prune(self) -> None:
+        """Lets go of what is old, while nothing else goes on."""
+        for checkpoints in tuple(self._open.values()):
+            if checkpoints.wants_pruning and not self._is_busy():
+                with suppress(CheckpointError):
+                    await checkpoints.prune()
 
     async def read_diff(self, ask: c.ReadDiff) -> c.DiffRead:
         checkpoints = await self._here(ask.project)

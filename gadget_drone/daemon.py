@@ -16,6 +16,7 @@ from gadget_api.events import turn_event
 from gadget_api.ids import new_id
 from gadget_api.model import utc_now
 from gadget_api.protocol import PROTOCOL_VERSION
+from gadget_api.traces import Tracer
 from gadget_api.turns import TurnStats
 from gadget_api.work_order import WorkOrder
 from gadget_api.workspace import WorkspaceMode
@@ -76,7 +77,13 @@ class _Running:
 
 class Daemon:
     def __init__(
-        self, settings: DroneSettings, workspace: Workspace, server: Server, name: str | None, sandbox: Sandbox
+        self,
+        settings: DroneSettings,
+        workspace: Workspace,
+        server: Server,
+        name: str | None,
+        sandbox: Sandbox,
+        tracer: Tracer,
     ) -> None:
         self._settings = settings
         self._workspace = workspace
@@ -93,7 +100,7 @@ class Daemon:
         self._states = SessionStates()
         self._checkpoints = CheckpointRequests(workspace, lambda: self._running is not None)
         self._desk = Desk(
-            server, Histories(self._images), self._images, Analyses(), Calibration(), self._checkpoints.of
+            server, Histories(self._images), self._images, Analyses(), Calibration(), self._checkpoints.of, tracer
         )
         self._third_party = find_tools({tool.spec.name for tool in BUILT_IN}).tools
         self._tasks: asyncio.TaskGroup | None = None
@@ -241,6 +248,7 @@ class Daemon:
             if self._link.is_up and self._is_idle and find_left_turn(self._workspace) is None:
                 with suppress(GadgetError):
                     await self._become_available()
+                await self._checkpoints.prune()
 
     async def _report(self, status: DroneStatus) -> None:
         self._save_status(status)

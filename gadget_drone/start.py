@@ -16,6 +16,7 @@ from pydantic import SecretStr, ValidationError
 
 from gadget_api.drones import Sandbox
 from gadget_api.errors import ErrorCode, GadgetError, InvalidInput
+from gadget_api.traces import tracer_of
 from gadget_drone.daemon import Daemon
 from gadget_drone.recovery import clear_up
 from gadget_drone.sandbox.probe import NoSandbox, probe
@@ -59,9 +60,12 @@ async def _run(settings: DroneSettings, workspace: Workspace, name: str | None) 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
+    tracer = tracer_of("gadget-drone", os.environ)
+    if tracer.problem is not None:
+        log.warning("%s", tracer.problem)
     server = Server(settings.server_url)
     try:
-        daemon = Daemon(settings, workspace, server, name, await _sandbox(settings))
+        daemon = Daemon(settings, workspace, server, name, await _sandbox(settings), tracer)
         if await _register(daemon, stop):
             await daemon.run(stop)
     except GadgetError as exc:
@@ -69,6 +73,7 @@ async def _run(settings: DroneSettings, workspace: Workspace, name: str | None) 
         raise
     finally:
         await server.close()
+        await asyncio.to_thread(tracer.close)
 
 
 async def _sandbox(settings: DroneSettings) -> Sandbox:

@@ -37,6 +37,8 @@ from contextlib import suppress
 
 GRACE_S = 2.0
 """Between SIGTERM and SIGKILL; with the rest it keeps a cancel under the 5 s that are promised."""
+_SETTLE_S = 0.05
+"""How long what a command leaves may take to end with it, before it counts as left: a sandbox outlives it shortly."""
 _GIVE_UP_S = 60.0
 """What does not die of SIGKILL hangs in the kernel."""
 _LOOK_EVERY_S = 0.02
@@ -118,17 +120,18 @@ def _supervise(drone: socket.socket, streams: Sequence[int], default_signals: Co
                 left = True
                 break
             if pid == command:
-                ended.append(os.waitstatus_to_exitcode(status))
-        if ended and not reported:
+                ended.append((os.waitstatus_to_exitcode(status), time.monotonic()))
+        if ended and not reported and (not left or time.monotonic() - ended[0][1] > _SETTLE_S):
             reported.append(True)
-            _say(drone, command, ended[0], int(left))
+            _say(drone, command, ended[0][0], int(left))
         return left
 
-    ended: list[int] = []
+    ended: list[tuple[int, float]] = []
     reported: list[bool] = []
     wait_s = None if is_subreaper else _LOOK_AT_GROUP_S
     while is_anything_left():
-        ready, _, _ = select.select([drone.fileno(), child_ended], [], [], wait_s)
+        settles = ended and not reported
+        ready, _, _ = select.select([drone.fileno(), child_ended], [], [], _LOOK_EVERY_S if settles else wait_s)
         if child_ended in ready:
             os.read(child_ended, 512)
         if drone.fileno() in ready:

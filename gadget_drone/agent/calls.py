@@ -11,6 +11,7 @@ from typing import Any
 from gadget_api.events import BlobRef, ToolCall, ToolStarted
 from gadget_api.images import ImageRef
 from gadget_api.messages import INTERRUPTED, ToolCallRequest, ToolMessage
+from gadget_api.traces import Tracer
 from gadget_drone.agent.control import Control
 from gadget_drone.agent.conversation import Conversation
 from gadget_drone.agent.limits import Limits
@@ -45,6 +46,7 @@ class Calls:
     finished: Callable[[ToolCallRequest, ToolResult], Awaitable[ToolResult]]
     """Makes of a result what the model is told."""
     keep: Keep
+    tracer: Tracer
 
     async def run(self, started_before: Collection[str]) -> None:
         """Answers every open call of the conversation; those in `started_before` may have run already.
@@ -60,7 +62,9 @@ class Calls:
                     self._finish(call, ToolResult(INTERRUPTED, is_error=True), 0)
                     continue
                 await self.limits.before_call(call)
-                refused = await self.permission.refusal(call, await self.context(call))
+                with self.tracer.span("permission", tool=call.name, call=call.call_id) as span:
+                    refused = await self.permission.refusal(call, await self.context(call))
+                    span.note(denied=refused is not None)
                 if refused is not None:
                     self._finish(call, refused, 0, denied=True)
                 else:
@@ -92,7 +96,9 @@ class Calls:
         if not reads:
             await self.events.synced()
         begun = time.monotonic()
-        result = await self.finished(call, await self.tools.run(call, await self.context(call)))
+        with self.tracer.span("tool", tool=call.name, call=call.call_id) as span:
+            result = await self.finished(call, await self.tools.run(call, await self.context(call)))
+            span.note(isError=result.is_error)
         if not reads:
             self.snapshots.note_change()
         self._finish(call, result, int((time.monotonic() - begun) * 1000))

@@ -11,6 +11,7 @@ from gadget_ai.errors import LLMError
 from gadget_api.events import Notice, Steered, Step
 from gadget_api.ids import new_id
 from gadget_api.messages import ModelMessage, UserMessage
+from gadget_api.traces import Tracer
 from gadget_api.turns import SteerOrigin
 from gadget_drone.agent.calls import Calls
 from gadget_drone.agent.control import Control
@@ -39,6 +40,7 @@ class Loop:
     window: Window
     snapshots: Snapshots
     jobs: Jobs
+    tracer: Tracer
 
     async def run(self, started_before: Collection[str] = ()) -> None:
         """Model -> tool calls -> results -> model, with no limit on rounds, until an answer has no tool call.
@@ -47,17 +49,19 @@ class Loop:
         the tool calls in it that may have run. Raises LLMError, Stopping, StoppedByUser, OSError (the disk does not
         take the journal).
         """
+        await self.calls.run(started_before)
         while True:
-            await self.calls.run(started_before)
             self._put_steers()
             if self.conversation.is_answered:
                 return
             self.control.check()
             await self.events.room()
             await self.limits.before_step()
-            said = await self._ask()
-            self._emit_step(said)
-            self.conversation.add(ModelMessage.of(said.message))
+            with self.tracer.span("step", index=self.conversation.step_count + 1):
+                said = await self._ask()
+                self._emit_step(said)
+                self.conversation.add(ModelMessage.of(said.message))
+                await self.calls.run(())
 
     def _put_steers(self) -> None:
         for steer in self.control.take_steers():
@@ -67,7 +71,7 @@ class Loop:
             self.conversation.add(UserMessage(content=steer.content))
         if not self.conversation.is_answered:
             for job in self.jobs.ended():
-                said = f"[From Gadget Code, not from the user: the job {job.id} has {job.state}.]"
+                said = f"[From Gadget Code, not from the user: job {job.id} is over ({job.state}): {job.command:.200}]"
                 self.events.emit(Steered, steer_id=new_id(), content=said, origin=SteerOrigin.SERVICE)
                 self.conversation.add(UserMessage(content=said))
 
@@ -78,7 +82,9 @@ class Loop:
         while True:
             partial = PartialAnswer()
             try:
-                said = await self._call(partial)
+                with self.tracer.span("modelCall", model=self.models.provider.model_id) as span:
+                    said = await self._call(partial)
+                    span.note(inputTokens=said.usage.input_tokens, responseTokens=said.usage.response_tokens)
             except (LLMError, asyncio.CancelledError) as exc:
                 if isinstance(exc, LLMError) and await self._mended(exc):
                     continue

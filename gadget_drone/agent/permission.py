@@ -1,6 +1,7 @@
 """The door before each tool call: allowed, denied, or asked about, with the exact bytes and the reason."""
 
 import asyncio
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +66,7 @@ class Permission:
             detail = orjson.dumps(call.params, option=orjson.OPT_INDENT_2).decode()
         if len(detail.encode(errors="replace")) > MAX_DETAIL_BYTES:
             return _denied(f"only {MAX_DETAIL_BYTES:,} bytes can be shown for approval; do it in smaller parts")
-        rule = suggest(accesses)
+        rule = suggest([verdict.access for verdict in ruling.verdicts if verdict.decision is Decision.ASK])
         said = await self.inquiries.ask(
             InquiryKind.APPROVAL,
             f"call {call.call_id}",
@@ -97,7 +98,10 @@ def _judged(accesses: Sequence[Access], project_dir: Path) -> list[Access]:
             case Capability.EXECUTE if not access.target.startswith("tool:"):
                 judged += accesses_of(access.target, project_dir)
             case Capability.READ | Capability.WRITE:
-                judged.append(access.replace(target=relative_target(project_dir, access.target)))
+                # A rule may mean the link, or what it leads to.
+                given = os.path.normpath(access.target)
+                real = relative_target(project_dir, access.target)
+                judged += [access.replace(target=target) for target in dict.fromkeys((given, real))]
             case _:
                 judged.append(access)
     return judged

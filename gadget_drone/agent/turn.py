@@ -16,6 +16,7 @@ from gadget_api.errors import ErrorCode, ErrorInfo, GadgetError, Unavailable
 from gadget_api.events import Notice, WorkOrderComplete
 from gadget_api.history import is_command
 from gadget_api.model import utc_now
+from gadget_api.traces import Tracer
 from gadget_api.turns import ChatTurnStatus
 from gadget_api.work_order import OrderProject, WorkOrder
 from gadget_drone import git
@@ -54,6 +55,7 @@ class Desk:
     calibration: Calibration
     checkpoints: Callable[[OrderProject, Path], Checkpoints]
     """The project's."""
+    tracer: Tracer
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,9 @@ async def work(plan: TurnPlan, desk: Desk, events: EventStream, control: Control
         if (goes_on := plan.resumption) is not None:
             events.emit(Notice, level=goes_on.level, code="resumed", message=goes_on.message)
         project_dir = await _clone(plan, events)
-        await _run(plan, plan.site(project_dir), desk, events, control)
+        order = plan.order
+        with desk.tracer.span("turn", parent=order.traceparent, turn=order.turn.id, session=order.session.id):
+            await _run(plan, plan.site(project_dir), desk, events, control)
     except asyncio.CancelledError:
         if not control.is_cancelled:
             raise
@@ -118,7 +122,7 @@ async def _run(plan: TurnPlan, site: Site, desk: Desk, events: EventStream, cont
     try:
         history = await _history(desk, order, models.client)
         await desk.images.fetch(order.images)
-        workshop = await Workshop.open(order, site, events, control, models, snapshots)
+        workshop = await Workshop.open(order, site, events, control, models, snapshots, desk.tracer)
         system = workshop.system_prompt(await desk.analyses.of(order.session.id, site.project_dir))
         conversation = Conversation(models.client, system, history.before, history.used_call_ids)
         conversation.add(*history.own)

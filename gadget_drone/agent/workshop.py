@@ -11,6 +11,7 @@ from gadget_api.events import Notice
 from gadget_api.inquiries import Answer, Choice, InquiryKind, InquiryStatus
 from gadget_api.messages import SystemMessage, ToolCallRequest
 from gadget_api.permissions import ScopedRule
+from gadget_api.traces import Tracer
 from gadget_api.work_order import WorkOrder
 from gadget_drone.agent.calls import Calls, Keep
 from gadget_drone.agent.control import Control
@@ -68,6 +69,7 @@ class Workshop:
         control: Control,
         models: Models,
         snapshots: Snapshots,
+        tracer: Tracer,
         instructions: Instructions,
         rules: Sequence[ScopedRule],
     ) -> None:
@@ -77,6 +79,7 @@ class Workshop:
         self._control = control
         self._models = models
         self._snapshots = snapshots
+        self._tracer = tracer
         self._instructions = instructions
         self._rules = rules
         self._inquiries = Inquiries(order, events, control)
@@ -92,12 +95,13 @@ class Workshop:
         control: Control,
         models: Models,
         snapshots: Snapshots,
+        tracer: Tracer,
     ) -> "Workshop":
         instructions = await asyncio.to_thread(Instructions, site.project_dir)
         found = await asyncio.to_thread(repository_rules, site.project_dir)
         if found.error is not None:
             events.emit(Notice, level="warning", code="repositoryRules", message=found.error)
-        return cls(order, site, events, control, models, snapshots, instructions, found.rules)
+        return cls(order, site, events, control, models, snapshots, tracer, instructions, found.rules)
 
     def system_prompt(self, analysis: str) -> SystemMessage:
         names = [spec.name for spec in self.tools.specs]
@@ -127,6 +131,7 @@ class Workshop:
             context=self._context,
             finished=self._finished,
             keep=self._site.keep,
+            tracer=self._tracer,
         )
         return Loop(
             conversation=conversation,
@@ -139,6 +144,7 @@ class Workshop:
             window=window,
             snapshots=self._snapshots,
             jobs=self._site.state.jobs,
+            tracer=self._tracer,
         )
 
     def _follow(self, conversation: Conversation) -> None:

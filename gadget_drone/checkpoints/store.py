@@ -146,7 +146,7 @@ class Store:
         commit = Commit(self._write_object("commit", text.encode("utf-8", "replace")), tree, skipped)
         if is_checkpoint:
             ref = self.dir / REFS / f"{time.time_ns():020d}-{commit.id}"  # by name is by time
-            ref.parent.mkdir(parents=True, exist_ok=True)
+            ref.parent.mkdir(mode=0o700, exist_ok=True)
             replace_file(ref, f"{commit.id}\n".encode())
         self.set_head(commit)
         self._keep(commit)
@@ -246,8 +246,8 @@ class Store:
             with suppress(FileNotFoundError, IsADirectoryError):
                 exclude += self._user_exclude.read_bytes()
         try:
-            for folder in ("objects/info", "objects/pack", "refs", "info"):
-                (self.dir / folder).mkdir(parents=True, exist_ok=True)
+            for folder in ("", "objects", "objects/info", "objects/pack", "refs", "info"):
+                (self.dir / folder).mkdir(mode=0o700, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
             return self.move_aside("it was no directory")
         for name, wanted in (("config", config), ("info/attributes", _ATTRIBUTES), ("info/exclude", exclude)):
@@ -285,7 +285,8 @@ class Store:
     def _put(self, name: str, data: bytes) -> None:
         """Replaces a file that can be made again: whole after a kill, but not for sure after a power cut."""
         temporary = self.dir / f"{name}.{secrets.token_hex(4)}.tmp"
-        temporary.write_bytes(data)
+        with open(temporary, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write(data)
         temporary.replace(self.dir / name)
 
     def _write_object(self, kind: str, content: bytes) -> str:
@@ -293,7 +294,7 @@ class Store:
         name = _hashed(self._object_format, data)
         path = self.dir / "objects" / name[:2] / name[2:]
         if not path.exists():
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(mode=0o700, exist_ok=True)
             replace_file(path, zlib.compress(data, 1))
         return name
 

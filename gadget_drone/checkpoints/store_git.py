@@ -129,6 +129,7 @@ class StoreGit:
                     stderr=complaints,
                     pass_fds=() if self.lock_fd < 0 else (self.lock_fd,),
                     start_new_session=True,
+                    umask=0o077,  # what it keeps is for this user alone, as all in .gadget/
                 )
             assert process.stdout is not None
             try:

@@ -93,7 +93,7 @@ async def test_a_provider_that_says_too_long_is_asked_again_with_less(stage_for:
 
 async def test_compact_and_clear_are_commands_of_a_user(stage_for: Any) -> None:
     def script(request: RequestView) -> Reply:
-        return Reply(Text("SUMMARY of it")) if says_summary(request) else Reply(Text("Yes."))
+        return Reply(Text("SUMMARY of it")) if says_summary(request) else Reply(Text("Yes. " * 3000))
 
     stage = await stage_for(Script(script))
     for prompt in ("One?", "Two?", "Three?", "Four?"):

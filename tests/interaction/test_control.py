@@ -1,7 +1,9 @@
 """Cancel, steer, locks, workspace modes, and what survives a crash."""
 
 import json
+import secrets
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +12,31 @@ from gadget_ai.testing.server import ScriptedServer
 from tests.harness import Drone, Ide, User, Web, repository, until
 
 
+def command_lines() -> str:
+    """Of all processes of this machine."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdigit():
+                found.append((entry / "cmdline").read_text(errors="replace"))
+    return "\n".join(found)
+
+
 async def test_cancel_kills_the_tool_and_ends_the_turn_once(stage_for: Any) -> None:
-    stage = await stage_for(Script([Reply(Call("shell", {"command": "echo $$ > pid; sleep 600 & wait"}))]))
+    seconds = f"600.{secrets.randbelow(10**9)}"  # its process is known by them, whatever its number in a sandbox
+    stage = await stage_for(Script([Reply(Call("shell", {"command": f"sleep {seconds} & wait"}))]))
     turn = await stage.ide.submit(stage.session["_id"], "Wait for ever.")
-    pid_file: Path = stage.checkout / "pid"
 
-    async def started() -> int | None:
-        return int(pid_file.read_text()) if pid_file.exists() and pid_file.read_text().strip() else None
+    async def started() -> bool | None:
+        return True if f"sleep\0{seconds}\0" in command_lines() else None
 
-    pid = await until(started)
+    await until(started)
     assert (await stage.ide.call("cancelTurn", {"turnId": turn["_id"]}))["ok"] is True
     document = await stage.user.until_over(turn["_id"], timeout=10)
     assert document["status"] == "cancelled"
 
     async def gone() -> bool | None:
-        return None if Path(f"/proc/{pid}").exists() else True
+        return None if seconds in command_lines() else True
 
     await until(gone, 10)
     stored = await stage.user.events(turn["_id"])

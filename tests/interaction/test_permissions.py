@@ -1,9 +1,11 @@
 """Permissions in whole turns: what is denied, what is asked, from where it may be answered, and what survives."""
 
+from pathlib import Path
 from typing import Any
 
 from gadget_ai.testing.script import Call, Reply, RequestView, Script, Text
-from tests.harness import Ide, User, until
+from gadget_ai.testing.server import ScriptedServer
+from tests.harness import Drone, Ide, User, Web, repository, until
 
 
 async def change(stage: Any, **changes: Any) -> dict[str, Any]:
@@ -142,22 +144,33 @@ async def test_a_level_raised_while_it_waits_answers_the_question(stage_for: Any
     assert (await stage.user.get(f"/inquiries/{inquiry['_id']}"))["status"] == "withdrawn"
 
 
-async def test_an_approval_survives_the_drone_and_the_service(stage_for: Any, own_web: Any) -> None:
+async def test_an_approval_survives_the_drone_and_the_service(mongodb_url: str, tmp_path: Path) -> None:
     """Asked; the drone is killed; the service is restarted; answered; the drone starts: the call runs once."""
-    stage = await own_web(Script([Reply(Call("shell", {"command": "echo ran >> ran.txt"})), Reply(Text("Done."))]))
-    await change(stage, level="ask")
-    turn = await stage.ide.submit(stage.session["_id"], "Run it.")
-    inquiry = await pending(stage.user)
-    stage.drone.kill()
-    stage.web.stop()
-    stage.web.start()
-    await stage.user.post(f"/inquiries/{inquiry['_id']}/answer", {"choice": "once"})
-    stage.drone.start()
-    over = await stage.user.until_over(turn["_id"])
-    assert over["status"] == "finished", over
-    assert (stage.checkout / "ran.txt").read_text() == "ran\n"
-    asked = [event for event in await stage.user.events(turn["_id"]) if event["type"] == "inquiryAsked"]
-    assert {event["inquiry"]["_id"] for event in asked} == {inquiry["_id"]}
+    web = Web.at(tmp_path / "web", mongodb_url)
+    run = Reply(Call("shell", {"command": "echo ran >> ran.txt"}))
+    drone = None
+    try:
+        async with ScriptedServer(Script([run, Reply(Text("Done."))])) as model, await web.user() as user:
+            drone = await Drone.at(tmp_path, user)
+            origin = repository(tmp_path / "origin", {"README.md": "x\n"})
+            provider = await user.provider(model.openai_url)
+            session = await user.session(await user.project(str(origin)), provider, level="ask")
+            turn = await user.post(f"/sessions/{session['_id']}/turns", {"content": "Run it.", "promptId": "p"})
+            inquiry = await pending(user)
+            drone.kill()
+            web.stop()
+            web.start()
+            await user.post(f"/inquiries/{inquiry['_id']}/answer", {"choice": "once"})
+            drone.start()
+            over = await user.until_over(turn["_id"])
+            assert over["status"] == "finished", over
+            assert (drone.workspace / "project" / "ran.txt").read_text() == "ran\n"
+            asked = [event for event in await user.events(turn["_id"]) if event["type"] == "inquiryAsked"]
+            assert {event["inquiry"]["_id"] for event in asked} == {inquiry["_id"]}
+    finally:
+        if drone is not None:
+            drone.stop()
+        web.stop()
 
 
 async def test_a_question_of_the_agent_is_answered_in_words(stage_for: Any) -> None:

@@ -18,6 +18,7 @@ from gadget_api.messages import INTERRUPTED, ModelMessage, SystemMessage, ToolCa
 from gadget_api.model import utc_now
 from gadget_api.providers import ApiType
 from gadget_api.sessions import SessionMode
+from gadget_api.traces import NoTracer
 from gadget_api.turns import MAX_STEERS, Steer, SteerOrigin, TurnStats
 from gadget_api.work_order import OrderProject, OrderProvider, OrderSession, OrderTurn, OrderUser, WorkOrder
 from gadget_drone.agent.calls import Keep
@@ -97,7 +98,7 @@ class Bench:
                 keep=Keep(blob=self._keep, image=lambda _: None),
             )
             snapshots = Snapshots(None, self.order, events)
-            workshop = await Workshop.open(self.order, site, events, self.control, models, snapshots)
+            workshop = await Workshop.open(self.order, site, events, self.control, models, snapshots, NoTracer())
             window = workshop.window(self.conversation, Calibration())
             try:
                 await workshop.loop(self.conversation, window).run(started_before)
