@@ -87,7 +87,9 @@ SOCKET_EVENTS: tuple[SocketEvent, ...] = (
     *(_to_ide(name, model, _first_line(model)) for name, model in EVENT_TYPES.items()),
     _to_ide("turnStatus", c.TurnStatus, "A turn was made or changed its status."),
     _to_ide("sessionUpdated", c.SessionUpdated, "A session was made or changed."),
-    _to_ide("inquiryChanged", c.InquiryChanged, "What a turn asked was answered, or is asked no more."),
+    _to_ide(
+        "inquiryChanged", c.InquiryChanged, "A turn asks something, or what it asked was answered, or is asked no more."
+    ),
     _to_ide("droneStatus", c.DroneStatusChanged, "A drone of the user's changed."),
     _to_ide("workspaceMode", c.WorkspaceModeChanged, "Who holds the session's workspace."),
     _to_ide("sessionLock", c.SessionLockChanged, "The session's lock was taken or released."),

@@ -4,8 +4,12 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.harness import User, Web, mongodb
+
+settings.register_profile("gadget", deadline=None)  # how long an example takes is the machine's, not ours
+settings.load_profile("gadget")
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,7 @@ class InquiryStore(Records[Inquiry]):
         may have died before it counted."""
         query = {"status": InquiryStatus.PENDING, "store.counts": False, "store.keptAt": {"$lt": utc_now() - _DOUBT}}
         with store_errors():
-            documents = await self.collection.find(query).limit(100).to_list()
+            documents = await self.collection.find(query).hint("pending").limit(100).to_list()
         return [(self.read(dict(document)), document["store"]["seq"]) for document in documents]
 
     async def count(self, ids: Sequence[str]) -> None:
@@ -108,12 +108,16 @@ class InquiryStore(Records[Inquiry]):
 
     async def undelivered(self) -> list[Inquiry]:
         """Those with an answer that has not reached their turn."""
-        return await self.all({"store.taken": False, "status": {"$in": _CLOSED}})
+        query = {"store.taken": False, "status": {"$in": _CLOSED}}
+        with store_errors():
+            documents = await self.collection.find(query).hint("open").limit(1000).to_list()
+        return [self.read(document) for document in documents]
 
     async def open_turns(self) -> list[str]:
         """The turns that wait for an answer, or for one to reach them."""
         with store_errors():
-            return [str(turn) for turn in await self.collection.distinct("turn", {"store.taken": False})]
+            found = self.collection.find({"store.taken": False}, {"_id": 0, "turn": 1}).hint("open")
+            return list({str(document["turn"]) async for document in found})
 
     async def grants(self, turn: ChatTurn) -> int:
         """How often the user has let the turn go on past its budget."""
@@ -123,7 +127,7 @@ class InquiryStore(Records[Inquiry]):
 
     async def count_pending(self) -> int:
         with store_errors():
-            return await self.collection.count_documents({"status": InquiryStatus.PENDING})
+            return await self.collection.count_documents({"status": InquiryStatus.PENDING}, hint="pending")
 
     async def delete_turns(self, turns: Sequence[str]) -> None:
         with store_errors():

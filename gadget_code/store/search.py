@@ -1,4 +1,5 @@
-"""Search in the names of a user's sessions, and in the prompts and answers of their turns.
+"""Search in the names of a user's sessions, and in the prompts and answers of their turns, as far as an index over them
+goes (`store.text`).
 
 What a user typed is never a query: words are taken out of it, and each is sought as it is. A search ends after a
 second or two, whatever was asked.
@@ -44,7 +45,7 @@ async def search(
             project=turn["project"],
             turn=turn["_id"],
             at=turn["createdAt"],
-            snippet=snippet(f"{turn['prompts']['user']}\n{turn.get('response', '')}", words),
+            snippet=snippet(turn["store"]["text"], words),
         )
         for turn in turns[:limit]
         if turn["session"] in sessions
@@ -77,7 +78,7 @@ async def _turns(
         "reverted": {"$ne": True},
         **({"_id": {"$lt": cursor}} if cursor is not None else {}),
     }
-    fields = {"session": 1, "project": 1, "createdAt": 1, "prompts.user": 1, "response": 1}
+    fields = {"session": 1, "project": 1, "createdAt": 1, "store.text": 1}
     try:
         return await database.turns.find(query, fields).sort("_id", -1).limit(limit).max_time_ms(_MAX_MS).to_list()
     except ExecutionTimeout as exc:

@@ -68,12 +68,12 @@ class Leases:
         it may do now. When its turn has gone on without it, it is told."""
         turns = await self._of(drone)
         for turn in turns:
-            await self._goes_on(turn)
-            await self._inquiries.redeliver(turn)
             try:
-                await self._policies.tell(turn)
+                await self._policies.tell(turn)  # first: it may be less than it was
             except GadgetError as exc:
                 log.info("turn %s is not told of its policy: %s", turn.id, exc.message)
+            await self._goes_on(turn)
+            await self._inquiries.redeliver(turn)
         named = await self._store.drones.find({"_id": drone})
         if named is not None and named.turn is not None and all(turn.id != named.turn for turn in turns):
             await self._recorder.revoke(drone, named.turn, ErrorCode.TURN_OVER, "This turn went on without this drone.")

@@ -142,7 +142,8 @@ class Reverting:
             drone = await self.store.drones.find({"user": session.user, "workspaceId": workspace})
         if drone is None:
             raise Conflict(
-                ErrorCode.DRONE_OFFLINE, "The drone that has these files is gone; take back the conversation alone."
+                ErrorCode.DRONE_OFFLINE,
+                "The drone that had these files was removed; only the conversation can be taken back.",
             )
         if drone.status is DroneStatus.OFFLINE:
             raise Conflict(

@@ -88,3 +88,6 @@ async def test_an_archived_session_is_not_listed_and_comes_back(user: User) -> N
     assert [s["_id"] for s in (await user.get("/sessions", archived="true"))["items"]] == [archived["_id"]]
     assert (await user.http.patch(path, json={"archived": False})).json()["archivedAt"] is None
     assert len((await user.get("/sessions"))["items"]) == 2
+    await user.http.patch(path, json={"archived": True})
+    await a_turn(user, archived)  # who goes on with it wants it back
+    assert len((await user.get("/sessions"))["items"]) == 2
