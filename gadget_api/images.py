@@ -1,5 +1,6 @@
 """Images, by reference: messages and events name them, their bytes travel over REST."""
 
+import hashlib
 from typing import Literal
 
 from pydantic import Field
@@ -10,6 +11,12 @@ from gadget_api.model import Count, WireModel
 MAX_IMAGE_BYTES = 8 * 1024 * 1024
 MAX_IMAGES = 16
 """Of one prompt, or of one tool result."""
+
+
+def image_id(user: str, sha256: str) -> Id:
+    """The id of an image of `user`, from the hexadecimal SHA-256 of its bytes: whoever has the bytes knows it."""
+    return hashlib.sha256(f"{user} {sha256}".encode()).hexdigest()[:24]
+
 
 ImageType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
 

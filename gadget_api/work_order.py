@@ -66,7 +66,7 @@ class ResumePoint(WireModel):
     grants: int = 0
     """How often its user has let it go on past its budget."""
     inquiries: tuple[Inquiry, ...] = ()
-    """What it asked and has not heard the answer to, with the answer where there is one."""
+    """What it asked last, with the answer where there is one."""
     last_checkpoint: CheckpointId | None = None
 
 

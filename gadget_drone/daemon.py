@@ -409,7 +409,10 @@ class Daemon:
             state=await self._states.of(order.session.id),
             third_party=self._third_party,
             allow_private=self._settings.allow_private_urls,
-            keep=Keep(blob=lambda spool: self._uploads.keep(order.turn.id, spool), image=self._images.keep),
+            keep=Keep(
+                blob=lambda spool: self._uploads.keep(order.turn.id, spool),
+                image=partial(self._images.keep, order.turn.user.id),
+            ),
         )
         return TurnPlan(
             order=order,

@@ -1,13 +1,13 @@
 """Images that a model is shown: in `.gadget/images/`, fetched from the server once, or made here and uploaded."""
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Iterable
 from pathlib import Path
 
 from gadget_api.errors import GadgetError
-from gadget_api.ids import new_id
-from gadget_api.images import ImageRef
+from gadget_api.images import ImageRef, image_id
 from gadget_api.messages import Compaction, Message, ToolMessage, UserMessage
 from gadget_drone.durable import replace_file
 from gadget_drone.server import Server
@@ -32,10 +32,10 @@ class Images:
         except OSError:
             return None
 
-    def keep(self, image: Image) -> ImageRef | None:
+    def keep(self, user: str, image: Image) -> ImageRef | None:
         """Takes over an image that a tool made; None when there is no room for it. Raises OSError."""
         ref = ImageRef(
-            id=new_id(),
+            id=image_id(user, hashlib.sha256(image.data).hexdigest()),
             media_type=image.media_type,
             size_bytes=len(image.data),
             width=image.width,

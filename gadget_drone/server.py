@@ -72,8 +72,9 @@ class Server:
                 await self._request("PUT", f"/turns/{turn}/blobs/{blob}", params={"offset": offset}, content=part)
                 offset += len(part)
 
-    async def put_image(self, image: str, media_type: str, data: bytes) -> None:
-        await self._request("PUT", f"/images/{image}", content=data, headers={"Content-Type": media_type})
+    async def put_image(self, media_type: str, data: bytes) -> None:
+        """The same bytes again are the same image."""
+        await self._request("POST", "/images", content=data, headers={"Content-Type": media_type})
 
     async def image(self, image: str) -> bytes:
         """Raises NotFound when the server has it no more."""

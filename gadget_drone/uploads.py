@@ -8,6 +8,7 @@ bounded: past that an output is kept as its head and tail alone, in the event.
 import asyncio
 import logging
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from gadget_api.errors import ErrorCode, GadgetError
@@ -49,7 +50,8 @@ class Uploads:
         """Takes an image on, which stays where it is; False when too much waits already. Raises OSError."""
         if sum(path.stat().st_size for path in self._waiting()) > self._max_waiting_bytes:
             return False
-        os.link(cached, self._folder / f"{image}{cached.suffix}{_IMAGE}")
+        with suppress(FileExistsError):
+            os.link(cached, self._folder / f"{image}{cached.suffix}{_IMAGE}")
         self._wake.set()
         return True
 
@@ -87,7 +89,7 @@ class Uploads:
     async def _upload(self, path: Path) -> None:
         first, second, _ = path.name.split(".")
         if path.suffix == _IMAGE:
-            await self._server.put_image(first, f"image/{second}", await asyncio.to_thread(path.read_bytes))
+            await self._server.put_image(f"image/{second}", await asyncio.to_thread(path.read_bytes))
         else:
             await self._server.put_blob(first, second, path)
 

@@ -6,8 +6,7 @@ import hashlib
 from fastapi import APIRouter, Request, Response
 
 from gadget_api.errors import InvalidInput, NotAllowed, TooLarge
-from gadget_api.ids import new_id
-from gadget_api.images import MAX_IMAGE_BYTES, ImageRef
+from gadget_api.images import MAX_IMAGE_BYTES, ImageRef, image_id
 from gadget_code.auth.tokens import Identity, TokenKind
 from gadget_code.pictures import image_of
 from gadget_code.routes.access import AnyCaller, WithService
@@ -49,9 +48,13 @@ async def create_image(request: Request, caller: AnyCaller, service: WithService
     declared = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if declared not in (media_type, "", "application/octet-stream"):
         raise InvalidInput(f"This is {media_type}, and Content-Type says otherwise; correct it.")
-    image = ImageRef(id=new_id(), media_type=media_type, size_bytes=len(data), width=width, height=height)
     sha256 = await asyncio.to_thread(lambda: hashlib.sha256(data).hexdigest())
-    return await service.store.images.put(caller.user, sha256, image, data)
+    its_id = image_id(caller.user, sha256)
+    image = ImageRef(id=its_id, media_type=media_type, size_bytes=len(data), width=width, height=height)
+    kept = await service.store.images.put(caller.user, sha256, image, data)
+    if caller.kind is TokenKind.DRONE:  # a tool result names it, or will in a moment
+        await service.store.images.use(caller.user, [kept.id])
+    return kept
 
 
 @router.get("/{image_id}", response_class=Response)

@@ -10,7 +10,6 @@ from pymongo import IndexModel
 from pymongo.asynchronous.collection import AsyncCollection
 
 from gadget_api.errors import Conflict, InvalidInput, NotFound
-from gadget_api.ids import new_id
 from gadget_api.images import ImageRef
 from gadget_api.model import utc_now
 from gadget_code.store.records import SCHEMA_VERSION, Document, store_errors
@@ -50,7 +49,6 @@ class ImageStore:
                 )
             document = {
                 **image.model_dump(),
-                "_id": new_id(),
                 **again,
                 "createdAt": utc_now(),
                 "expireAt": utc_now() + _UNUSED,
@@ -62,7 +60,7 @@ class ImageStore:
                     await self.collection.insert_one(document)
             except Conflict:  # the same bytes came twice at once
                 continue
-            return image.replace(id=document["_id"])
+            return image
         raise InvalidInput("This image comes too often at once; send it again.")
 
     async def used_bytes(self, user: str) -> int:

@@ -19,6 +19,7 @@ from gadget_api.turns import ChatTurn
 from gadget_code.store.records import Document, Records, stamped, store_errors
 
 _CLOSED = [InquiryStatus.ANSWERED, InquiryStatus.EXPIRED]
+_MAX_KNOWN = 100
 _DOUBT = timedelta(minutes=1)
 _KEEP = timedelta(days=30)
 """After the end of its turn; the events of the turn hold what was asked and answered for ever."""
@@ -105,6 +106,11 @@ class InquiryStore(Records[Inquiry]):
     async def untaken(self, turn: ChatTurn) -> list[Inquiry]:
         """What the turn asked and has not heard the answer to, oldest first."""
         return await self.all({"turn": turn.id, "store.taken": False})
+
+    async def newest(self, turn: ChatTurn) -> list[Inquiry]:
+        """What the turn asked last. An answer that it has heard may be needed again: the call that was approved may not
+        have started before a crash."""
+        return await self.all({"turn": turn.id}, limit=_MAX_KNOWN, newest_first=True)
 
     async def undelivered(self) -> list[Inquiry]:
         """Those with an answer that has not reached their turn."""

@@ -95,11 +95,11 @@ class Orders:
         return tuple(orders)
 
     async def _resume_point(self, turn: ChatTurn) -> ResumePoint:
-        untaken = await self.store.inquiries.untaken(turn)
+        known = await self.store.inquiries.newest(turn)
         return ResumePoint(
             acked_seq=turn.last_seq,
             stats=turn.stats,
             grants=await self.store.inquiries.grants(turn),
-            inquiries=tuple(inquiry for inquiry in untaken if inquiry.status is not InquiryStatus.WITHDRAWN),
+            inquiries=tuple(inquiry for inquiry in known if inquiry.status is not InquiryStatus.WITHDRAWN),
             last_checkpoint=turn.last_checkpoint,
         )
