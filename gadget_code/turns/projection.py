@@ -3,7 +3,17 @@
 from typing import Any
 
 from gadget_api.checkpoints import CheckpointTaken
-from gadget_api.events import Checkpoint, InquiryAnswered, InquiryAsked, Step, ToolCall, TurnEvent, WorkOrderComplete
+from gadget_api.events import (
+    Checkpoint,
+    Compacted,
+    InquiryAnswered,
+    InquiryAsked,
+    Step,
+    Titled,
+    ToolCall,
+    TurnEvent,
+    WorkOrderComplete,
+)
 from gadget_api.providers import ModelPrice
 from gadget_api.turns import ChatTurn
 
@@ -19,7 +29,7 @@ def after_event(turn: ChatTurn, event: TurnEvent, price: ModelPrice | None) -> C
                 "response": event.message.content,
                 "stats": event.counted(turn.stats, price),
             }
-        case ToolCall():
+        case ToolCall() | Compacted() | Titled():
             changes = {"stats": event.counted(turn.stats, price)}
         case InquiryAsked():
             changes = {"inquiry": event.inquiry.id}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gadget_api.events import DELTA_TYPES, EVENT_TYPES, Step, ToolCall, TurnEvent
+from gadget_api.events import DELTA_TYPES, EVENT_TYPES, Compacted, Step, Titled, ToolCall, TurnEvent
 from gadget_api.messages import AssistantMessage, FinishReason, Usage
 from gadget_api.model import utc_now
 from gadget_api.providers import ModelPrice
@@ -60,12 +60,12 @@ def test_steps_and_tool_calls_are_counted() -> None:
 
 
 @given(any_event)
-def test_only_steps_and_tool_calls_count(event: TurnEvent) -> None:
+def test_only_model_calls_and_tool_calls_count(event: TurnEvent) -> None:
     price = ModelPrice(input=1, output=1)
-    is_counted = isinstance(event, Step | ToolCall)
+    is_counted = isinstance(event, Step | ToolCall | Compacted | Titled)
     if not is_counted:
         assert event.counted(TurnStats(), price) == TurnStats()
-    assert is_counted == (event.type in {"step", "toolCall"})
+    assert is_counted == (event.type in {"step", "toolCall", "compacted", "titled"})
 
 
 @pytest.mark.parametrize("name", sorted(DELTA_TYPES))
