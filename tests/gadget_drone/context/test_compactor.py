@@ -150,7 +150,7 @@ async def test_compactions_with_work_between_them_go_on_for_ever() -> None:
 
 
 async def test_a_compaction_that_freed_next_to_nothing_is_the_last() -> None:
-    tight = Limits(16_384)
+    tight = Limits(8192)
     # All but a little is in the prompt, which stays: after this there is nothing to be had.
     bench = Bench([prompt("x"), *step("a", text(600)), prompt(text(5200))], tight)
     made = await bench.compact()
@@ -177,7 +177,7 @@ async def test_a_refusal_by_the_provider_lowers_the_limit_and_is_answered_once()
     assert await bench.overflow() is not None
 
 
-@pytest.mark.parametrize(("window", "answer"), [(256, 64), (16_384, 2048), (128_000, 16_000), (1_000_000, 20_000)])
+@pytest.mark.parametrize(("window", "answer"), [(256, 64), (8192, 2048), (128_000, 16_000), (1_000_000, 20_000)])
 def test_room_is_left_for_the_answer(window: int, answer: int) -> None:
     assert Limits(window).answer_tokens == answer
     assert Limits(window).input_tokens == window - answer
