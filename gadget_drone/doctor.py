@@ -116,9 +116,11 @@ def _lock(holder: Holder | None) -> Finding:
 
 
 def _sandbox() -> Finding:
-    found = shutil.which("bwrap")
-    says = found or "bubblewrap is not installed: commands run with all your rights (apt install bubblewrap)"
-    return Finding("sandbox", found is not None, says, is_needed=False)
+    from gadget_drone.sandbox.probe import probe
+
+    found = probe()
+    says = found.kind if found.reason is None else f"commands run with all your rights: {found.reason}"
+    return Finding("sandbox", found.kind != "none", says, is_needed=False)
 
 
 def _third_party_tools() -> list[Finding]:
