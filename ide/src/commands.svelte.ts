@@ -1,5 +1,5 @@
 /** What can be done from the keyboard and the palette: one list, that each part of the page adds its own to. */
-import { createContext } from "svelte";
+import { createContext, untrack } from "svelte";
 
 export interface Command {
   id: string;
@@ -14,9 +14,10 @@ export class CommandSet {
 
   /** Answers how to take them away again. */
   add(commands: Command[]): () => void {
-    this.all = [...this.all, ...commands];
+    // Effects add theirs, and must not run again for those of others.
+    this.all = [...untrack(() => this.all), ...commands];
     return () => {
-      this.all = this.all.filter((command) => !commands.includes(command));
+      this.all = untrack(() => this.all).filter((command) => !commands.includes(command));
     };
   }
 

@@ -73,6 +73,11 @@ export function age(iso: string, now = new Date()): Age {
   return at >= midnight - 6 * 86_400_000 ? "week" : "older";
 }
 
+/** Each of the last `days` days in UTC, today's last: `2026-11-21`. */
+export function lastDays(days: number, now = Date.now()): string[] {
+  return Array.from({ length: days }, (_, n) => new Date(now - (days - 1 - n) * 86_400_000).toISOString().slice(0, 10));
+}
+
 export function dateOf(iso: string): string {
   return dayOfYear.format(new Date(iso));
 }

@@ -214,7 +214,7 @@ export const t = {
   },
   usage: {
     title: "Usage",
-    intro: "Tokens and cost of your turns.",
+    intro: "Tokens and cost of your turns, by days of UTC.",
     range: "Period",
     days: (n: number) => `Last ${n} days`,
     by: "By",
@@ -228,9 +228,9 @@ export const t = {
     turns: "Turns",
     none: "No turns in this period.",
     chart: "Tokens per day",
+    chartCost: "Cost per day",
     measure: "Shown",
     tokens: "Tokens",
-    partial: (n: number) => `Of the newest ${plural(n, "turn")} alone.`,
   },
   rules: {
     title: "Permissions",

@@ -20,9 +20,12 @@ import type {
   Provider,
   ProviderChanges,
   Reverted,
+  SearchHit,
   SessionChanges,
   SignedIn,
   TurnEvent,
+  UsageBy,
+  UsageReport,
   User,
   UserChanges,
 } from "./types";
@@ -77,6 +80,9 @@ export const newDroneToken = () => request<NewDroneToken>("POST", "/drones/token
 
 export const sessions = (cursor: string | null = null) =>
   request<Page<ChatSession>>("GET", "/sessions" + query({ limit: 100, cursor }));
+export const archivedSessions = () => all<ChatSession>("/sessions", { archived: "true" });
+export const searchSessions = (q: string) =>
+  request<Page<SearchHit>>("GET", "/sessions/search" + query({ q, limit: 20 }));
 export const newSession = (session: NewSession) => request<ChatSession>("POST", "/sessions", session);
 export const changeSession = (id: string, changes: SessionChanges) =>
   request<ChatSession>("PATCH", `/sessions/${id}`, changes);
@@ -92,4 +98,6 @@ export const turnDiff = (id: string) => request<Diff>("GET", `/turns/${id}/diff`
 export const steps = (turn: string) => all<TurnEvent>(`/turns/${turn}/steps`);
 
 export const pendingInquiries = () => all<Inquiry>("/inquiries", { status: "pending" });
+export const usage = (by: UsageBy, from: string) => request<UsageReport>("GET", "/usage" + query({ by, from }));
+
 export const putImage = (image: Blob) => upload<ImageRef>("/images", image);

@@ -15,6 +15,7 @@ import { StreamText } from "./stream-text.svelte";
 import { editsOf, type Params, type TodoEntry, todoOf } from "./tools";
 import { tally } from "../diff/lines";
 
+const NO_USAGE = { inputTokens: 0, cachedInputTokens: 0, thinkingTokenCount: 0, responseTokens: 0 };
 const MOST_OUTPUT = 100_000; // characters of live output that are kept; the whole comes with the result
 
 export class WrittenItem {
@@ -182,12 +183,14 @@ export class TurnView {
     this.items = [...this.items, item];
   }
 
-  private written(kind: "thinking" | "text", at: string): WrittenItem {
+  private written(kind: "thinking" | "text", since: string): WrittenItem {
     const open = this.writing[kind];
     if (open !== null) return open;
-    const made = new WrittenItem(this.nextId++, kind, at);
+    const made = new WrittenItem(this.nextId++, kind, since);
     this.writing[kind] = made;
-    this.add(made);
+    // What was thought comes before what was said, whichever was heard first.
+    const at = kind === "thinking" && this.writing.text !== null ? this.items.indexOf(this.writing.text) : this.items.length;
+    this.items = this.items.toSpliced(at, 0, made);
     return made;
   }
 
@@ -236,12 +239,18 @@ export class TurnView {
         break;
       }
       case "checkpoint":
-        this.noteCheckpoint(event.checkpoint.files);
+        this.noteCheckpoint(event.checkpoint.files ?? []);
         break;
       case "titled":
         break; // the session's name comes with the session
       case "workOrderComplete":
-        this.doc = { ...this.doc, status: event.status, stats: event.stats, error: event.error ?? null, waiting: null };
+        this.doc = {
+          ...this.doc,
+          status: event.status,
+          stats: { ...this.doc.stats, ...event.stats },
+          error: event.error ?? null,
+          waiting: null,
+        };
         this.settle();
         break;
     }
@@ -258,8 +267,10 @@ export class TurnView {
     return made;
   }
 
-  private endStep(step: Step): void {
-    const { thinking, content } = step.message;
+  private endStep(event: Step): void {
+    // What a drone leaves out of an event is zero.
+    const step = { ...event, usage: { ...NO_USAGE, ...event.usage } };
+    const { thinking = "", content = "" } = step.message;
     if (thinking !== "") this.written("thinking", step.at).text.finish(thinking);
     if (content !== "") this.written("text", step.at).text.finish(content);
     this.writing.thinking?.text.finish();
@@ -279,7 +290,7 @@ export class TurnView {
   private noteCheckpoint(files: FileChange[]): void {
     if (!this.hasCheckpoints) this.changed = [];
     this.hasCheckpoints = true;
-    for (const file of files) this.noteFile(file);
+    for (const file of files) this.noteFile({ ...file, added: file.added ?? null, removed: file.removed ?? null });
   }
 
   private noteFile(file: ChangedFile): void {

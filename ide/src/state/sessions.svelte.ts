@@ -72,6 +72,11 @@ export class SessionList {
     this.nextCursor = page.nextCursor;
   }
 
+  /** Those that were put away, once they are asked for. */
+  async loadArchived(): Promise<void> {
+    for (const session of await api.archivedSessions()) this.put(session);
+  }
+
   get(id: string): ChatSession | undefined {
     return this.items.find((session) => session._id === id);
   }
