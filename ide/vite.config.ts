@@ -15,5 +15,5 @@ export default defineConfig({
     manifest: ".manifest.json",
   },
   server: { port: 5173, proxy: { "/api": "http://127.0.0.1:4270", "/socket.io": { target: "ws://127.0.0.1:4270", ws: true } } },
-  test: { include: ["tests/**/*.test.ts"], environment: "node" },
+  test: { include: ["tests/**/*.test.ts"], environment: "node", passWithNoTests: false },
 });

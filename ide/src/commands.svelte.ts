@@ -48,7 +48,7 @@ export function fits(event: KeyboardEvent, keys: string): boolean {
 }
 
 function isTyping(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+  return ((target as Element | null)?.closest?.("input, textarea, select, [contenteditable]") ?? null) !== null;
 }
 
 /** As it is written on this machine's keys. */

@@ -42,7 +42,7 @@ def test_a_newcomer_gets_to_a_turn_by_what_the_page_says(
 
     # A project.
     page.get_by_label("Git URL").fill(str(origin))
-    expect(page.get_by_label("Directory")).to_have_value("origin")
+    expect(page.get_by_role("textbox", name="Directory")).to_have_value("origin")
     page.get_by_role("button", name="Add a project").click()
     expect(page.get_by_text(f"origin · {origin}")).to_be_visible()
 

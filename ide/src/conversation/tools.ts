@@ -41,7 +41,7 @@ export function kindOf(name: string, params: Params): ToolKind {
   return "other";
 }
 
-const TARGETS = ["command", "path", "pattern", "query", "url", "question", "name", "description", "prompt"];
+const TARGETS = ["command", "pattern", "query", "url", "question", "path", "name", "description", "prompt"];
 
 /** One line that says what the call is about. */
 export function targetOf(params: Params): string {

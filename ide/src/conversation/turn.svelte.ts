@@ -16,6 +16,10 @@ import { editsOf, type Params, type TodoEntry, todoOf } from "./tools";
 import { tally } from "../diff/lines";
 
 const NO_USAGE = { inputTokens: 0, cachedInputTokens: 0, thinkingTokenCount: 0, responseTokens: 0 };
+const FRESH_INQUIRY = {
+  ...{ status: "pending" as const, detail: "", choices: [], takesText: false, verdicts: [], rule: null },
+  ...{ answer: null, answeredAt: null },
+};
 const MOST_OUTPUT = 100_000; // characters of live output that are kept; the whole comes with the result
 
 export class WrittenItem {
@@ -163,7 +167,9 @@ export class TurnView {
   }
 
   /** Puts a question that is known from elsewhere where it belongs, or brings it up to date. */
-  putInquiry(inquiry: Inquiry): void {
+  putInquiry(given: Inquiry): void {
+    // What a drone leaves out of an event is as it is at first.
+    const inquiry = { ...FRESH_INQUIRY, ...given };
     const known = this.inquiry(inquiry._id);
     if (known !== null) known.inquiry = inquiry;
     else if (inquiry.status === "pending") this.add(new InquiryItem(this.nextId++, inquiry));

@@ -35,13 +35,15 @@ export class GrowingMarkdown {
       return false;
     }
     const tokens = new Lexer({ gfm: true }).blockTokens(source, []);
-    const cut = endOfSettled(tokens);
+    const cut = endOfSettled(tokens, source);
     if (cut === 0) {
       this.tail = { source, fence: null };
       return false;
     }
-    this.frozen = [...this.frozen, ...this.blocksOf(tokens.slice(0, cut))];
-    const rest = tokens.slice(cut).map((token) => token.raw).join("");
+    const settled = tokens.slice(0, cut);
+    this.frozen = [...this.frozen, ...this.blocksOf(settled)];
+    // Not of the other tokens: the lexer leaves blanks out at the end.
+    const rest = source.slice(settled.reduce((sum, token) => sum + token.raw.length, 0));
     this.tail = { source: rest, fence: openFence(rest) };
     return true;
   }
@@ -59,12 +61,20 @@ export class GrowingMarkdown {
   }
 }
 
-/** How many tokens from the front can no longer change. The last one may; so may one before mere blank lines. */
-function endOfSettled(tokens: Token[]): number {
+/** How many tokens from the front can no longer change. The last one may, and so may whatever the line that is not
+ * complete yet is a part of: `-` may become a list, a heading's underline, a rule. */
+function endOfSettled(tokens: Token[], source: string): number {
+  const lastLine = source.lastIndexOf("\n") + 1;
   let last = tokens.length - 1;
   while (last >= 0 && tokens[last]!.type === "space") last -= 1;
-  // A list or a quote may go on after a blank line; a definition is used elsewhere.
-  return Math.max(0, last);
+  let end = 0;
+  let settled = 0;
+  for (const [n, token] of tokens.entries()) {
+    end += token.raw.length;
+    if (n >= last || end > lastLine) break;
+    settled = n + 1;
+  }
+  return settled;
 }
 
 function openFence(source: string): { language: string; code: string } | null {
