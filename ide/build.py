@@ -1,4 +1,9 @@
-"""Builds the browser IDE into gadget_code/static/: `python ide/build.py`. Does nothing when that is up to date.
+"""Builds the browser IDE into gadget_code/static/. Does nothing when that is up to date.
+
+python ide/build.py                 builds
+python ide/build.py is-fresh        exit 1 when there is something to build
+python ide/build.py has-node        exit 1 when there is no Node to build it with
+python ide/build.py npm ARGUMENTS   npm in ide/, with the packages of the lock file there
 
 Used by hatch_build.py when a package is made and by scripts/run and scripts/test in a checkout. The standard library
 alone: it runs before anything is installed. GADGET_WEB=skip builds nothing (a host for drones alone), =force always.
@@ -35,16 +40,28 @@ def build() -> None:
     """Raises BuildFailed."""
     if is_fresh():
         return
-    found = node_and_npm()
-    if found is None:
-        raise BuildFailed(f"no Node ^20.19 or >=22.12 with npm was found; install it, or: pip install '{NODE_WHEEL}'")
-    install(found)
+    found = _with_packages()
     _run([*found[1], "run", "build"], found[0])
     _STAMP.write_text(_digest())
 
 
-def install(found: tuple[str, list[str]]) -> None:
-    """The packages of the lock file, in node_modules. `npm ci` wipes that: only when the lock file is another."""
+def npm(arguments: list[str]) -> int:
+    """Runs npm before the person's eyes; its exit status. Raises BuildFailed."""
+    node, command = _with_packages()
+    return subprocess.run([*command, *arguments], cwd=IDE, env=_environment(node)).returncode
+
+
+def _with_packages() -> tuple[str, list[str]]:
+    """Node and npm, and the packages of the lock file in node_modules. Raises BuildFailed."""
+    found = node_and_npm()
+    if found is None:
+        raise BuildFailed(f"no Node ^20.19 or >=22.12 with npm was found; install it, or: pip install '{NODE_WHEEL}'")
+    _install(found)
+    return found
+
+
+def _install(found: tuple[str, list[str]]) -> None:
+    """`npm ci` wipes node_modules: only when the lock file is another."""
     lock = hashlib.sha256((IDE / "package-lock.json").read_bytes()).hexdigest()
     mark = IDE / "node_modules" / ".lock-digest"
     if mark.is_file() and mark.read_text() == lock:
@@ -96,18 +113,43 @@ def _sources(directory: Path) -> list[Path]:
     return found
 
 
+def _environment(node: str) -> dict[str, str]:
+    return {**os.environ, "PATH": f"{os.path.dirname(node)}{os.pathsep}{os.environ.get('PATH', '')}"}
+
+
 def _run(command: list[str], node: str) -> None:
-    environment = {**os.environ, "PATH": f"{os.path.dirname(node)}{os.pathsep}{os.environ.get('PATH', '')}"}
     ran = subprocess.run(
-        command, cwd=IDE, env=environment, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command,
+        cwd=IDE,
+        env=_environment(node),
+        text=True,
+        errors="replace",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
     if ran.returncode:
         tail = re.sub(r"\x1b\[[0-9;]*m", "", ran.stdout).splitlines()[-30:]
         raise BuildFailed("\n".join([f"{' '.join(command)} ended with status {ran.returncode}:", *tail]))
 
 
+def main(arguments: list[str]) -> int:
+    match arguments:
+        case []:
+            build()
+            return 0
+        case ["is-fresh"]:
+            return 0 if is_fresh() else 1
+        case ["has-node"]:
+            return 0 if node_and_npm() is not None else 1
+        case ["npm", *rest] if rest:
+            return npm(rest)
+        case _:
+            print(__doc__, file=sys.stderr)
+            return 2
+
+
 if __name__ == "__main__":
     try:
-        build()
+        sys.exit(main(sys.argv[1:]))
     except BuildFailed as failed:
         sys.exit(f"Could not build the browser IDE: {failed}")

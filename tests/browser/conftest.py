@@ -82,11 +82,11 @@ def peers(loop: Loop) -> Iterator[AsyncExitStack]:
 @pytest.fixture
 def ada(web: Web, loop: Loop, peers: AsyncExitStack) -> User:
     """A fresh account."""
-    return loop.run(_entered(peers, web.user()))
 
+    async def entered() -> User:
+        return await peers.enter_async_context(await web.user())
 
-async def _entered(peers: AsyncExitStack, made: Any) -> Any:
-    return await peers.enter_async_context(await made)
+    return loop.run(entered())
 
 
 @pytest.fixture
@@ -162,7 +162,11 @@ def listen(page: Page, faults: list[str]) -> None:
     """Notes errors of scripts, and whatever the Content-Security-Policy refused."""
 
     def said(message: ConsoleMessage) -> None:
-        if message.type == "error" and "Failed to load resource" not in message.text and "WebSocket" not in message.text:
+        if (
+            message.type == "error"
+            and "Failed to load resource" not in message.text
+            and "WebSocket" not in message.text
+        ):
             faults.append(message.text)
 
     def failed(error: Error) -> None:
@@ -175,7 +179,7 @@ def listen(page: Page, faults: list[str]) -> None:
 async def a_session(user: User, git_url: str, base_url: str, **fields: Any) -> dict[str, Any]:
     """A session of `user`, with a project and a provider for it."""
     project = await user.project(git_url, slug=f"p{new_id()}")
-    provider = await user.provider(base_url, price={"input": 1.0, "cachedInput": 0.5, "output": 10.0}, contextWindow=32768)
+    provider = await user.provider(
+        base_url, price={"input": 1.0, "cachedInput": 0.5, "output": 10.0}, contextWindow=32768
+    )
     return await user.session(project, provider, **fields)
-
-

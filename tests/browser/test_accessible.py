@@ -1,4 +1,4 @@
-"""Every page: no violation that axe finds, in light and in dark; nothing wider than a small screen; by keyboard alone."""
+"""Every page: nothing that axe finds, in light and in dark; nothing wider than a small screen; by keyboard alone."""
 
 import re
 from collections.abc import Callable
@@ -26,6 +26,22 @@ PAGES = {
     "/rules": "Permissions",
     "/account": "Account",
 }
+TEXT = """\
+## A heading
+
+Text with `code`, a [link](https://example.org) and
+
+```python
+def f(x):  # why
+    return x + 1
+```
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+> quoted
+"""
 SMALL = {"width": 360, "height": 740}
 
 
@@ -41,7 +57,8 @@ def violations(page: Page) -> list[str]:
         "async (tags) => await axe.run(document, {runOnly: {type: 'tag', values: tags}})", TAGS
     )
     return [
-        f"{one['id']}: {one['help']}: {[node['html'][:160] for node in one['nodes'][:4]]}" for one in found["violations"]
+        f"{one['id']}: {one['help']}: {[node['html'][:160] for node in one['nodes'][:4]]}"
+        for one in found["violations"]
     ]
 
 
@@ -66,19 +83,23 @@ def a_full_conversation(stage: Stage, page: Page) -> None:
     """One of everything."""
     played = stage.turn("# Do\nall of it")
     of = {"_id": played.turn, "session": played.session, "user": stage.user.document["_id"]}
-    shell = {"callId": "c1", "name": "shell", "params": {"command": "make test"}}
-    edit = {"callId": "c2", "name": "edit", "params": {"path": "a.py", "old_text": "x = 1\n", "new_text": "x = 2\n"}}
+    shell: dict[str, Any] = {"callId": "c1", "name": "shell", "params": {"command": "make test"}}
+    edit: dict[str, Any] = {
+        "callId": "c2",
+        "name": "edit",
+        "params": {"path": "a.py", "old_text": "x = 1\n", "new_text": "x = 2\n"},
+    }
     items = [{"text": "Look", "status": "done"}, {"text": "Mend", "status": "inProgress"}]
-    text = "## A heading\n\nText with `code`, a [link](https://example.org) and\n\n```python\ndef f(x):  # why\n    return x + 1\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> quoted\n"
+    ended: dict[str, Any] = {"response": "", "isError": False, "durationMs": 1}
     stage.send(
         played.event("thinking", content="I think about it."),
-        played.response(text),
-        played.step(content=text),
+        played.response(TEXT),
+        played.step(content=TEXT),
         played.event("toolStarted", **shell),
         played.event("toolOutput", callId="c1", content="out\n" * 40),
         played.event("toolCall", **shell, response="out\n" * 40, isError=True, durationMs=10),
         played.event("toolCall", **edit, response="Replaced.", isError=False, durationMs=1),
-        played.event("toolCall", callId="c3", name="todo", params={"items": items}, response="", isError=False, durationMs=1),
+        played.event("toolCall", callId="c3", name="todo", params={"items": items}, **ended),
         played.event("notice", level="warning", code="x", message="A warning."),
         played.event("notice", level="error", code="x", message="An error."),
         played.event("inquiryAsked", inquiry=an_inquiry(of)),

@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import a_session
 from tests.browser.loop import Loop
-from tests.gadget_code.peers import Played, PlayedDrone, a_turn
+from tests.gadget_code.peers import Played, PlayedDrone, a_turn, an_inquiry
 from tests.harness import User, Web
 
 OpenPage = Callable[..., Page]
@@ -165,10 +165,10 @@ def test_a_later_epoch_takes_the_place_of_what_was_seen_and_never_stored(stage: 
 def test_tools_show_their_target_output_and_change_and_what_failed(stage: Stage, open_page: OpenPage) -> None:
     page = open_page(stage.user, stage.path)
     played = stage.turn()
-    call = {"callId": "c1", "name": "shell", "params": {"command": "make test"}}
+    call: dict[str, Any] = {"callId": "c1", "name": "shell", "params": {"command": "make test"}}
     stage.send(played.event("toolStarted", **call), played.event("toolOutput", callId="c1", content="compiling\n"))
     expect(page.get_by_role("group", name="Output")).to_have_text("compiling\n")
-    ended = {"response": "compiling\nfailed", "isError": True, "durationMs": 1500}
+    ended: dict[str, Any] = {"response": "compiling\nfailed", "isError": True, "durationMs": 1500}
     stage.send(played.event("toolCall", **call, **ended))
     card = page.get_by_role("button", name=re.compile("^shell make test"))
     expect(card).to_contain_text("failed")
@@ -176,13 +176,17 @@ def test_tools_show_their_target_output_and_change_and_what_failed(stage: Stage,
     expect(card).to_have_attribute("aria-expanded", "false")
     card.click()
     expect(page.get_by_role("group", name="Output")).to_have_text("compiling\nfailed")
-    edit = {"callId": "c2", "name": "edit", "params": {"path": "a.py", "old_text": "x = 1\n", "new_text": "x = 2\n"}}
+    edit: dict[str, Any] = {
+        "callId": "c2",
+        "name": "edit",
+        "params": {"path": "a.py", "old_text": "x = 1\n", "new_text": "x = 2\n"},
+    }
     stage.send(played.event("toolCall", **edit, response="Replaced 1.", isError=False, durationMs=2))
     changes = page.get_by_role("group", name="Changes: a.py")
     expect(changes.locator(".removed .text")).to_have_text("x = 1")
     expect(changes.locator(".added .text")).to_have_text("x = 2")
     items = [{"text": "Look", "status": "done"}, {"text": "Mend", "status": "inProgress"}]
-    todo = {"callId": "c3", "name": "todo", "params": {"items": items}}
+    todo: dict[str, Any] = {"callId": "c3", "name": "todo", "params": {"items": items}}
     stage.send(played.event("toolCall", **todo, response="", isError=False, durationMs=1))
     expect(page.get_by_text("1 of 2")).to_be_visible()
     stage.send(played.event("notice", level="warning", code="retrying", message="The model is overloaded."))
@@ -256,8 +260,6 @@ def test_it_stays_at_the_end_until_one_scrolls_up(stage: Stage, open_page: OpenP
 
 
 def test_an_approval_shows_exactly_what_would_run_and_is_answered_in_place(stage: Stage, open_page: OpenPage) -> None:
-    from tests.gadget_code.peers import an_inquiry
-
     page = open_page(stage.user, stage.path)
     played = stage.turn()
     of = {"_id": played.turn, "session": played.session, "user": stage.user.document["_id"]}

@@ -10,16 +10,15 @@ from playwright.sync_api import Page, expect
 from gadget_code.ide_files import STATIC
 from tests.browser.conftest import a_session
 from tests.browser.loop import Loop
-from tests.browser.test_conversation import NOWHERE, Stage, log_of
+from tests.browser.test_conversation import NOWHERE, Stage
 from tests.gadget_code.peers import PlayedDrone
 from tests.harness import User
 
 FIRST_LOAD_BYTES = 100_000
 CONVERSATION_BYTES = 125_000
 DELTAS = 5_000
-LONG_TASK_MS = 50
-ALLOWED_SHARE = 0.05
-"""Of frames that may take longer: other processes of the test are on the same cores."""
+LONG_SHARE = 0.1
+"""Of the time, in tasks of more than 50 ms."""
 
 
 def gzipped(name: str) -> int:
@@ -33,9 +32,7 @@ def test_the_first_load_is_small() -> None:
     assert sum(map(gzipped, named)) < FIRST_LOAD_BYTES
 
 
-def test_a_conversation_fetches_little_and_nothing_from_elsewhere(
-    stage: Stage, open_page: Callable[..., Page]
-) -> None:
+def test_a_conversation_fetches_little_and_nothing_from_elsewhere(stage: Stage, open_page: Callable[..., Page]) -> None:
     page = open_page(stage.user, "about:blank")
     fetched: list[str] = []
     page.on("request", lambda request: fetched.append(request.url))
@@ -51,9 +48,9 @@ def stage(loop: Loop, ada: User, played_for: Callable[[User], PlayedDrone]) -> S
     return Stage(loop, ada, played_for(ada), loop.run(a_session(ada, *NOWHERE, name="The session")))
 
 
-def test_twenty_thousand_deltas_are_shown_without_long_tasks(stage: Stage, open_page: Callable[..., Page]) -> None:
-    """Faster than any model: what 200 a second would bring in 100 s comes as quickly as the service takes it. Then one
-    frame has more to do than it ever will, so a small share of them may be long."""
+def test_thousands_of_deltas_are_shown_with_hardly_a_long_task(stage: Stage, open_page: Callable[..., Page]) -> None:
+    """As fast as the service takes them, which is faster than a model that says 200 a second. So one frame has more to
+    do than it ever will, and other processes of the test are on the same cores: a small share may be long."""
     page = open_page(stage.user, stage.path)
     expect(page.get_by_label("Prompt", exact=True)).to_be_visible()
     page.evaluate("""() => {
@@ -71,7 +68,7 @@ def test_twenty_thousand_deltas_are_shown_without_long_tasks(stage: Stage, open_
         "(last) => document.querySelector('.items')?.textContent.includes(last)", arg=f"word{DELTAS - 1} "
     )
     took_ms, long = page.evaluate("() => [performance.now() - begun, long]")
-    assert sum(long) < took_ms * ALLOWED_SHARE * 2, (took_ms, long)
+    assert sum(long) < took_ms * LONG_SHARE, (took_ms, long)
     stage.send(played.step(content="".join(words)))
     stage.end(played)
     expect(page.get_by_role("button", name="Copy answer")).to_be_attached()

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -25,9 +26,9 @@ HOSTILE = [
     "<iframe srcdoc='<script>parent.owned = 1</script>'></iframe>",
     "<style>body { display: none }</style>",
     "<form action='https://evil.example'><button>Sign in</button></form>",
-    "<https://evil.example/\"onmouseover=window.owned=1>",
+    '<https://evil.example/"onmouseover=window.owned=1>',
     "```html\n<script>window.owned = 1</script>\n```",
-    "```\"><img src=x onerror=window.owned=1>\ncode\n```",
+    '```"><img src=x onerror=window.owned=1>\ncode\n```',
     "| <img src=x onerror=window.owned=1> | b |\n|---|---|\n| `<script>` | <b onclick=window.owned=1>c</b> |",
     "<a href='https://evil.example' target=_top onclick='window.owned=1'>text</a>",
     "<math><mtext><table><mglyph><style><!--</style><img title='--&gt;&lt;img src=1 onerror=window.owned=1&gt;'>",
@@ -54,7 +55,11 @@ def test_nothing_that_a_model_says_runs_or_is_fetched(stage: Stage, open_page: C
         stage.send(played.event("thinking", content=text))
         # Cut anywhere: no state in between may be worse than the whole.
         stage.send(*(played.response(text[at : at + 7]) for at in range(0, len(text), 7)))
-    call = {"callId": "<b>", "name": "<img src=x onerror=window.owned=1>", "params": {"path": HOSTILE[1]}}
+    call: dict[str, Any] = {
+        "callId": "<b>",
+        "name": "<img src=x onerror=window.owned=1>",
+        "params": {"path": HOSTILE[1]},
+    }
     stage.send(played.step(content=text + "\n\nThe end."))
     stage.send(played.event("toolCall", **call, response=text, isError=False, durationMs=1))
     stage.send(played.event("notice", level="info", code="x", message=text))
