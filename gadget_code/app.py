@@ -6,11 +6,9 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from pathlib import Path
 
 import socketio
 from fastapi import APIRouter, FastAPI
-from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from gadget_api.errors import ErrorCode, GadgetError, Problem
@@ -18,6 +16,7 @@ from gadget_api.protocol import API_PREFIX
 from gadget_api.traces import tracer_of
 from gadget_code.background import background_tasks
 from gadget_code.gateway import Gateway
+from gadget_code.ide_files import IdeFiles
 from gadget_code.problems import handle_errors
 from gadget_code.routes import (
     auth,
@@ -60,7 +59,7 @@ _RESOURCES = (
 
 
 def create_app(settings: Settings, store: Store) -> ASGIApp:
-    """The whole web service: REST, the socket, the page. Its background work lives as long as its lifespan."""
+    """The whole web service: REST, the socket, the browser IDE. Its background work lives as long as its lifespan."""
     sockets = SocketServer(list(settings.origins), _shared_manager(settings))
     api = create_api()
 
@@ -105,7 +104,7 @@ def create_api() -> FastAPI:
     api.include_router(resources)
     api.include_router(health.router)
 
-    api.mount("/", StaticFiles(directory=Path(__file__).with_name("page"), html=True))
+    api.mount("/", IdeFiles())
     return api
 
 

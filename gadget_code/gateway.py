@@ -18,7 +18,8 @@ MAX_UPLOAD_BYTES = 32 * 1024 * 1024
 _IMAGES = f"{API_PREFIX}/images"
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _CSP = (
-    "default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; object-src 'none'; "
+    "default-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data: blob:; "
+    "style-src 'self' 'unsafe-inline'; object-src 'none'; frame-src 'none'; worker-src 'none'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 )
 _HEADERS = (

@@ -1,0 +1,47 @@
+"""The browser IDE's files, as `ide/build.py` left them in `static/`.
+
+What is in `assets/` has its content in its name and is kept for ever; `index.html` is asked for each time, and stands
+for every path that is a page of the IDE.
+"""
+
+from pathlib import Path
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from gadget_api.errors import ErrorCode, Unavailable
+
+STATIC = Path(__file__).with_name("static")
+_KEPT_S = 365 * 24 * 3600
+_NOT_PAGES = ("api/", "assets/", "health/", "metrics", "socket.io")
+"""Below these nothing is a page: what is missing there is missing. Nor is any name with a dot a page."""
+
+
+class IdeFiles(StaticFiles):
+    def __init__(self, directory: Path = STATIC) -> None:
+        super().__init__(directory=directory, html=True, check_dir=False)
+        self._directory = directory
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        if path.startswith(".") and path != ".":  # "." is the root; the others are the build's own notes
+            raise HTTPException(404)
+        try:
+            answer = await super().get_response(path, scope)
+        except HTTPException as exc:
+            if exc.status_code != 404 or not _is_page(path):
+                raise
+            if not (self._directory / "index.html").is_file():
+                raise Unavailable(
+                    ErrorCode.INTERNAL, "The browser IDE is not built in this install; build it: python ide/build.py"
+                ) from None
+            answer = await super().get_response("index.html", scope)
+        if answer.status_code in (200, 304):
+            forever = path.startswith("assets/")
+            answer.headers["Cache-Control"] = f"public, max-age={_KEPT_S}, immutable" if forever else "no-cache"
+        return answer
+
+
+def _is_page(path: str) -> bool:
+    return path == "." or not (path.startswith(_NOT_PAGES) or "." in path.rpartition("/")[2])

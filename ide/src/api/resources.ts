@@ -1,0 +1,103 @@
+/** What the service keeps, by name. */
+import { query, request, upload } from "./http";
+import type {
+  ChatSession,
+  ChatTurn,
+  Diff,
+  DroneChanges,
+  DroneRegistration,
+  ImageRef,
+  Inquiry,
+  ListedModels,
+  NewDroneToken,
+  NewFork,
+  NewProject,
+  NewProvider,
+  NewRevert,
+  NewSession,
+  Project,
+  ProjectChanges,
+  Provider,
+  ProviderChanges,
+  Reverted,
+  SearchHit,
+  SessionChanges,
+  SignedIn,
+  TurnEvent,
+  UsageBy,
+  UsageReport,
+  User,
+  UserChanges,
+} from "./types";
+
+export interface Page<Item> {
+  items: Item[];
+  nextCursor: string | null;
+}
+
+const MOST = 200; // of a page
+const MOST_PAGES = 20;
+
+async function all<Item>(path: string, fields: Record<string, string> = {}): Promise<Item[]> {
+  const items: Item[] = [];
+  let cursor: string | null = null;
+  for (let n = 0; n < MOST_PAGES; n++) {
+    const page: Page<Item> = await request("GET", path + query({ ...fields, limit: MOST, cursor }));
+    items.push(...page.items);
+    cursor = page.nextCursor;
+    if (cursor === null) break;
+  }
+  return items;
+}
+
+export const me = () => request<User>("GET", "/users/me");
+export const changeMe = (changes: UserChanges) => request<User>("PATCH", "/users/me", changes);
+export const signIn = (email: string, password: string) =>
+  request<SignedIn>("POST", "/auth/login", { email, password });
+export const signInByLink = (token: string) => request<SignedIn>("POST", "/auth/link", { token });
+export const signOut = () => request<void>("POST", "/auth/logout");
+export const setPassword = (currentPassword: string, newPassword: string) =>
+  request<void>("POST", "/users/me/password", { currentPassword, newPassword });
+
+export const projects = () => all<Project>("/projects");
+export const newProject = (project: NewProject) => request<Project>("POST", "/projects", project);
+export const changeProject = (id: string, changes: ProjectChanges) =>
+  request<Project>("PATCH", `/projects/${id}`, changes);
+export const deleteProject = (id: string) => request<void>("DELETE", `/projects/${id}`);
+
+export const providers = () => all<Provider>("/providers");
+export const newProvider = (provider: NewProvider | object) => request<Provider>("POST", "/providers", provider);
+export const changeProvider = (id: string, changes: ProviderChanges | object) =>
+  request<Provider>("PATCH", `/providers/${id}`, changes);
+export const deleteProvider = (id: string) => request<void>("DELETE", `/providers/${id}`);
+export const listedModels = (id: string) => request<ListedModels>("GET", `/providers/${id}/models`);
+
+export const drones = () => all<DroneRegistration>("/drones");
+export const changeDrone = (id: string, changes: DroneChanges) =>
+  request<DroneRegistration>("PATCH", `/drones/${id}`, changes);
+export const revokeDrone = (id: string) => request<void>("DELETE", `/drones/${id}`);
+export const newDroneToken = () => request<NewDroneToken>("POST", "/drones/tokens");
+
+export const sessions = (cursor: string | null = null) =>
+  request<Page<ChatSession>>("GET", "/sessions" + query({ limit: 100, cursor }));
+export const archivedSessions = () => all<ChatSession>("/sessions", { archived: "true" });
+export const searchSessions = (q: string) =>
+  request<Page<SearchHit>>("GET", "/sessions/search" + query({ q, limit: 20 }));
+export const newSession = (session: NewSession) => request<ChatSession>("POST", "/sessions", session);
+export const changeSession = (id: string, changes: SessionChanges) =>
+  request<ChatSession>("PATCH", `/sessions/${id}`, changes);
+export const deleteSession = (id: string) => request<void>("DELETE", `/sessions/${id}`);
+export const fork = (id: string, body: NewFork) => request<ChatSession>("POST", `/sessions/${id}/fork`, body);
+export const revert = (id: string, body: NewRevert) => request<Reverted>("POST", `/sessions/${id}/revert`, body);
+export const redo = (id: string) => request<Reverted>("POST", `/sessions/${id}/redo`);
+export const sessionDiff = (id: string) => request<Diff>("GET", `/sessions/${id}/diff`);
+
+export const turns = (session: string, limit: number, cursor: string | null = null) =>
+  request<Page<ChatTurn>>("GET", `/sessions/${session}/turns` + query({ limit, cursor }));
+export const turnDiff = (id: string) => request<Diff>("GET", `/turns/${id}/diff`);
+export const steps = (turn: string) => all<TurnEvent>(`/turns/${turn}/steps`);
+
+export const pendingInquiries = () => all<Inquiry>("/inquiries", { status: "pending" });
+export const usage = (by: UsageBy, from: string) => request<UsageReport>("GET", "/usage" + query({ by, from }));
+
+export const putImage = (image: Blob) => upload<ImageRef>("/images", image);

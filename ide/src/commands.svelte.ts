@@ -1,0 +1,63 @@
+/** What can be done from the keyboard and the palette: one list, that each part of the page adds its own to. */
+import { createContext, untrack } from "svelte";
+
+export interface Command {
+  id: string;
+  label: string;
+  /** Such as `Mod+K` (Ctrl, or Cmd on a Mac), `Alt+N`, `?`. */
+  keys?: string;
+  act: () => void;
+}
+
+export class CommandSet {
+  all = $state.raw<Command[]>([]);
+
+  /** Answers how to take them away again. */
+  add(commands: Command[]): () => void {
+    // Effects add theirs, and must not run again for those of others.
+    this.all = [...untrack(() => this.all), ...commands];
+    return () => {
+      this.all = untrack(() => this.all).filter((command) => !commands.includes(command));
+    };
+  }
+
+  press(event: KeyboardEvent): void {
+    if (event.defaultPrevented || document.querySelector("dialog[open], :popover-open") !== null) return;
+    const command = this.all.findLast((one) => one.keys !== undefined && fits(event, one.keys));
+    if (command === undefined) return;
+    event.preventDefault();
+    command.act();
+  }
+}
+
+export const isMac = typeof navigator !== "undefined" && navigator.platform.startsWith("Mac");
+
+export function fits(event: KeyboardEvent, keys: string): boolean {
+  const parts = keys.split("+");
+  const key = parts.pop()!;
+  const wantsMod = parts.includes("Mod");
+  const mod = isMac ? event.metaKey : event.ctrlKey;
+  const otherMod = isMac ? event.ctrlKey : event.metaKey;
+  if (mod !== wantsMod || otherMod || event.altKey !== parts.includes("Alt")) return false;
+  const isTyped = key.length === 1 && !wantsMod && !parts.includes("Alt");
+  // A letter or a sign by itself is for whoever types.
+  if (isTyped && isTyping(event.target)) return false;
+  if (!isTyped && event.shiftKey !== parts.includes("Shift")) return false;
+  // With Alt, some layouts make another sign of it: the key itself counts.
+  return event.key.toLowerCase() === key.toLowerCase() || event.code === `Key${key.toUpperCase()}`;
+}
+
+function isTyping(target: EventTarget | null): boolean {
+  return ((target as Element | null)?.closest?.("input, textarea, select, [contenteditable]") ?? null) !== null;
+}
+
+/** As it is written on this machine's keys. */
+export function shown(keys: string): string[] {
+  return keys.split("+").map((key) => {
+    if (key === "Mod") return isMac ? "⌘" : "Ctrl";
+    if (key === "Alt") return isMac ? "⌥" : "Alt";
+    return { ArrowUp: "↑", ArrowDown: "↓", Escape: "Esc" }[key] ?? key;
+  });
+}
+
+export const [useCommands, provideCommands] = createContext<CommandSet>();

@@ -1,0 +1,244 @@
+/** One session, watched: its turns, and what a person does in it. */
+import { ApiError } from "../api/http";
+import * as api from "../api/resources";
+import type {
+  Answer,
+  ChatSession,
+  ChatTurn,
+  Inquiry,
+  Pushes,
+  SessionLock,
+  TurnEvent,
+  WorkspaceMode,
+} from "../api/types";
+import { StreamCursor } from "../live/cursor";
+import { FrameBatch } from "../live/frames";
+import type { Connection } from "../live/connection.svelte";
+import { TurnView } from "./turn.svelte";
+import { newId } from "./ids";
+
+const OLDER = 100; // turns at a time
+const EVENT_TYPES = [
+  ...["thinking", "response", "toolStarted", "toolOutput", "toolCall", "step", "steered", "notice", "inquiryAsked"],
+  ...["inquiryAnswered", "compacted", "checkpoint", "titled", "workOrderComplete"],
+] as (TurnEvent["type"] & keyof Pushes)[];
+
+export class SessionView {
+  doc = $state.raw<ChatSession | null>(null);
+  /** Oldest first. */
+  turns = $state.raw<TurnView[]>([]);
+  lock = $state.raw<SessionLock | null>(null);
+  workspaceMode = $state<WorkspaceMode>("idle");
+  /** Whether everything that the service has was asked for since the connection stands. */
+  isCurrent = $state(false);
+  error = $state<string | null>(null);
+  /** Where older turns go on; null when there are none. */
+  olderThan = $state<string | null>(null);
+  isLoadingOlder = $state(false);
+
+  private readonly cursor = new StreamCursor();
+  private readonly batch = new FrameBatch<TurnEvent>((events) => this.applyAll(events));
+  private stops: (() => void)[] = [];
+  private selecting: Promise<void> | null = null;
+  private isAskedAgain = false;
+
+  constructor(
+    readonly id: string,
+    private readonly connection: Connection,
+  ) {}
+
+  /** Watches until `close`. */
+  open(): void {
+    const { connection } = this;
+    this.stops = [
+      ...EVENT_TYPES.map((type) => connection.on(type, (event) => this.receive(event as TurnEvent))),
+      connection.on("turnStatus", ({ turn }) => {
+        if (turn.session === this.id) this.putTurn(turn);
+      }),
+      connection.on("sessionUpdated", ({ session }) => {
+        if (session._id === this.id) this.doc = session;
+      }),
+      connection.on("sessionLock", (change) => {
+        if (change.chatSessionId === this.id) this.lock = change.lock;
+      }),
+      connection.on("workspaceMode", (change) => {
+        if (change.chatSessionId === this.id) this.workspaceMode = change.mode;
+      }),
+      connection.on("inquiryChanged", ({ inquiry }) => {
+        if (inquiry.session === this.id) this.putInquiry(inquiry);
+      }),
+      connection.onOnline(() => {
+        this.isCurrent = false;
+        this.select();
+      }),
+    ];
+  }
+
+  close(): void {
+    for (const stop of this.stops) stop();
+    this.stops = [];
+    this.isCurrent = false;
+    this.batch.flushNow();
+  }
+
+  get running(): TurnView | null {
+    return this.turns.find((turn) => turn.doc.status === "processing") ?? null;
+  }
+
+  get queued(): TurnView[] {
+    return this.turns.filter((turn) => turn.doc.status === "queued");
+  }
+
+  get latest(): TurnView | null {
+    return this.turns.at(-1) ?? null;
+  }
+
+  /** Stores a prompt. The same id is the same prompt, however often it is sent. */
+  async submit(content: string, promptId: string, images: string[] = []): Promise<void> {
+    const asked = { chatSessionId: this.id, content, promptId };
+    // An older service knows nothing of images: they are named only where there are some.
+    const { turn } = await this.connection.call("submitPrompt", images.length ? { ...asked, images } : asked);
+    this.putTurn(turn);
+  }
+
+  async steer(turn: TurnView, content: string): Promise<void> {
+    await this.connection.call("steerTurn", { turnId: turn.id, content, steerId: newId() });
+  }
+
+  async cancel(turn: TurnView): Promise<void> {
+    try {
+      await this.connection.call("cancelTurn", { turnId: turn.id });
+    } catch (error) {
+      if (!(error instanceof ApiError && error.code === "turnOver")) throw error;
+    }
+  }
+
+  async continueElsewhere(turn: TurnView, droneId: string | null): Promise<void> {
+    await this.connection.call("continueTurn", { turnId: turn.id, droneId });
+  }
+
+  async answer(inquiry: Inquiry, answer: Answer): Promise<void> {
+    await this.connection.call("answerInquiry", { inquiryId: inquiry._id, ...answer });
+  }
+
+  async setLock(droneId: string | null): Promise<void> {
+    if (droneId === null) await this.connection.call("releaseSessionLock", { chatSessionId: this.id });
+    else await this.connection.call("requestSessionLock", { chatSessionId: this.id, droneId });
+  }
+
+  async setMode(mode: WorkspaceMode): Promise<void> {
+    await this.connection.call("requestWorkspaceMode", { chatSessionId: this.id, mode });
+  }
+
+  async loadOlder(): Promise<void> {
+    if (this.olderThan === null || this.isLoadingOlder) return;
+    this.isLoadingOlder = true;
+    try {
+      const page = await api.turns(this.id, OLDER, this.olderThan);
+      for (const turn of page.items) this.putTurn(turn);
+      this.olderThan = page.nextCursor;
+    } finally {
+      this.isLoadingOlder = false;
+    }
+  }
+
+  /** Fetches what a turn that is over said and did. */
+  async loadTurn(turn: TurnView): Promise<void> {
+    if (turn.source !== "none") return;
+    turn.source = "loading";
+    turn.loadError = null;
+    try {
+      const events = await api.steps(turn.id);
+      turn.load(events);
+    } catch (error) {
+      turn.source = "none";
+      turn.loadError = error instanceof Error ? error.message : String(error);
+    }
+  }
+
+  putInquiry(inquiry: Inquiry): void {
+    this.turnOf(inquiry.turn)?.putInquiry(inquiry);
+  }
+
+  private receive(event: TurnEvent): void {
+    if (event.chatSessionId !== this.id) return;
+    const verdict = this.cursor.take(event);
+    if (verdict === "next") {
+      this.batch.push(event);
+    } else if (verdict === "replaces") {
+      this.batch.flushNow();
+      this.turnOf(event.turnId)?.rewind(event.seq);
+      this.batch.push(event);
+    } else if (verdict === "gap") {
+      this.select();
+    }
+  }
+
+  private applyAll(events: TurnEvent[]): void {
+    for (const event of events) {
+      const turn = this.turnOf(event.turnId);
+      // A turn that nobody told us of yet: its document is on its way, and what it says is kept for it.
+      if (turn !== null) turn.apply(event);
+      else this.early.set(event.turnId, [...(this.early.get(event.turnId) ?? []), event]);
+    }
+  }
+
+  private readonly early = new Map<string, TurnEvent[]>();
+
+  private select(): void {
+    if (this.selecting !== null) {
+      this.isAskedAgain = true;
+      return;
+    }
+    this.selecting = this.selectNow().finally(() => {
+      this.selecting = null;
+      if (this.isAskedAgain) {
+        this.isAskedAgain = false;
+        this.select();
+      }
+    });
+  }
+
+  private async selectNow(): Promise<void> {
+    try {
+      const reply = await this.connection.call("selectSession", { chatSessionId: this.id, after: this.cursor.last });
+      const isFirst = this.doc === null;
+      this.doc = reply.session;
+      this.lock = reply.lock;
+      this.workspaceMode = reply.workspaceMode;
+      const newest = reply.turns[0];
+      if (this.cursor.last === null && newest !== undefined && reply.turns.every(isOver)) {
+        this.cursor.last = { turnId: newest._id, seq: newest.lastSeq, epoch: newest.epoch };
+      }
+      for (const turn of [...reply.turns].reverse()) this.putTurn(turn);
+      if (isFirst) this.olderThan = reply.turns.length >= 20 ? reply.turns.at(-1)!._id : null;
+      this.error = null;
+      this.isCurrent = true;
+    } catch (error) {
+      if (error instanceof ApiError && error.code === "serverUnreachable") return; // the next connection selects
+      this.error = error instanceof Error ? error.message : String(error);
+    }
+  }
+
+  private turnOf(id: string): TurnView | null {
+    return this.turns.findLast((turn) => turn.id === id) ?? null;
+  }
+
+  private putTurn(doc: ChatTurn): void {
+    const known = this.turnOf(doc._id);
+    if (known !== null) {
+      known.update(doc);
+      if (doc.reverted !== known.doc.reverted) known.doc = { ...known.doc, reverted: doc.reverted };
+      return;
+    }
+    const view = new TurnView(doc);
+    const at = this.turns.findIndex((turn) => turn.id > doc._id);
+    this.turns = at < 0 ? [...this.turns, view] : [...this.turns.slice(0, at), view, ...this.turns.slice(at)];
+    for (const event of this.early.get(doc._id) ?? []) view.apply(event);
+    this.early.delete(doc._id);
+  }
+}
+
+function isOver(turn: ChatTurn): boolean {
+  return turn.status === "finished" || turn.status === "error" || turn.status === "cancelled";
+}

@@ -1,0 +1,54 @@
+/** A text that is being written, as the page shows it. */
+import { type Block, GrowingMarkdown, type Tail } from "../markdown/blocks";
+
+const LONG_TAIL = 8192; // characters; what is not frozen is rendered anew with each piece
+const LONG_TAIL_MS = 100;
+
+export class StreamText {
+  frozen = $state.raw<Block[]>([]);
+  tail = $state.raw<Tail>({ source: "", fence: null });
+  /** Whether no more comes. */
+  isDone = $state(false);
+  /** All of it. Not reactive: for copying and comparing. */
+  text = "";
+
+  private growing = new GrowingMarkdown();
+  private held = "";
+  private heldSince = 0;
+
+  push(piece: string): void {
+    this.text += piece;
+    this.held += piece;
+    const isLong = this.growing.tail.source.length > LONG_TAIL;
+    const now = performance.now();
+    if (isLong && now - this.heldSince < LONG_TAIL_MS) return;
+    this.heldSince = now;
+    this.take();
+  }
+
+  /** The end of it; `whole` is what it really was, where that is known. */
+  finish(whole?: string): void {
+    if (this.isDone) return;
+    if (whole !== undefined && whole !== this.text) {
+      this.growing = new GrowingMarkdown();
+      this.text = whole;
+      this.held = whole;
+    }
+    this.take();
+    this.growing.end();
+    this.isDone = true;
+    this.show();
+  }
+
+  private take(): void {
+    if (this.held === "") return;
+    this.growing.push(this.held);
+    this.held = "";
+    this.show();
+  }
+
+  private show(): void {
+    if (this.frozen !== this.growing.frozen) this.frozen = this.growing.frozen;
+    if (this.tail !== this.growing.tail) this.tail = this.growing.tail;
+  }
+}

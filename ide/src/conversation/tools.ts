@@ -1,0 +1,109 @@
+/** What a tool call is about, read from its parameters: tools are many, and their parameters say more than their names. */
+import { type DiffLine, diffOf, looksUnified, parseUnified } from "../diff/lines";
+
+export type Params = Record<string, unknown>;
+export type ToolKind = "shell" | "edit" | "read" | "search" | "list" | "web" | "todo" | "ask" | "agent" | "other";
+
+export interface FileEdit {
+  path: string;
+  lines: DiffLine[];
+}
+
+export interface TodoEntry {
+  text: string;
+  state: "open" | "active" | "done" | "dropped";
+}
+
+const KINDS: Record<string, ToolKind> = {
+  shell: "shell",
+  bash: "shell",
+  read: "read",
+  list: "list",
+  search: "search",
+  grep: "search",
+  glob: "search",
+  edit: "edit",
+  multi_edit: "edit",
+  apply_patch: "edit",
+  write: "edit",
+  todo: "todo",
+  ask: "ask",
+  ask_user: "ask",
+  task: "agent",
+};
+
+export function kindOf(name: string, params: Params): ToolKind {
+  const known = KINDS[name];
+  if (known !== undefined) return known;
+  if (typeof params.command === "string") return "shell";
+  if (name.includes("todo")) return "todo";
+  if (typeof params.url === "string") return "web";
+  return "other";
+}
+
+const TARGETS = ["command", "pattern", "query", "url", "question", "path", "name", "description", "prompt"];
+
+/** One line that says what the call is about. */
+export function targetOf(params: Params): string {
+  const own = firstText(params, TARGETS);
+  if (own === null) return "";
+  const line = own.split("\n").find((part) => part.trim() !== "") ?? "";
+  const within = own !== params.path && typeof params.path === "string" && params.path !== "." ? ` in ${params.path}` : "";
+  return line + within;
+}
+
+function firstText(params: Params, keys: string[]): string | null {
+  for (const key of keys) {
+    const value = params[key];
+    if (typeof value === "string" && value !== "") return value;
+  }
+  return null;
+}
+
+/** The changes of files that a call asks for, by its parameters. */
+export function editsOf(name: string, params: Params): FileEdit[] {
+  const path = typeof params.path === "string" ? params.path : "";
+  const patch = firstText(params, ["patch", "diff"]);
+  if (patch !== null && looksUnified(patch)) return [{ path, lines: parseUnified(patch) }];
+  if (name === "write" && typeof params.content === "string") {
+    return [{ path, lines: diffOf("", params.content) }];
+  }
+  const single = replacement(params, path);
+  if (single !== null) return [single];
+  const several = Array.isArray(params.edits) ? params.edits : [];
+  return several
+    .map((edit) => (isParams(edit) ? replacement(edit, typeof edit.path === "string" ? edit.path : path) : null))
+    .filter((edit) => edit !== null);
+}
+
+function replacement(params: Params, path: string): FileEdit | null {
+  const before = params.old_text ?? params.old_string;
+  const after = params.new_text ?? params.new_string;
+  return typeof before === "string" && typeof after === "string" ? { path, lines: diffOf(before, after) } : null;
+}
+
+const STATES: Record<string, TodoEntry["state"]> = {
+  completed: "done",
+  done: "done",
+  in_progress: "active",
+  inProgress: "active",
+  active: "active",
+  doing: "active",
+  cancelled: "dropped",
+  dropped: "dropped",
+};
+
+/** The list that a call of the todo tool writes; null when the call is none. */
+export function todoOf(name: string, params: Params): TodoEntry[] | null {
+  if (kindOf(name, params) !== "todo") return null;
+  const list = [params.items, params.todos, params.entries].find(Array.isArray);
+  if (list === undefined) return null;
+  return (list as unknown[]).filter(isParams).map((entry) => ({
+    text: firstText(entry, ["text", "content", "title", "task", "description"]) ?? "",
+    state: entry.done === true ? "done" : (STATES[String(entry.status ?? entry.state)] ?? "open"),
+  }));
+}
+
+export function isParams(value: unknown): value is Params {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,326 @@
+/** A turn as the page shows it: what its events add up to. The same for a live stream, a replay, and what is stored. */
+import type {
+  ChatTurn,
+  Compacted,
+  FileChange,
+  Inquiry,
+  Notice,
+  Step,
+  Steered,
+  ToolCall,
+  ToolStarted,
+  TurnEvent,
+} from "../api/types";
+import { StreamText } from "./stream-text.svelte";
+import { editsOf, type Params, type TodoEntry, todoOf } from "./tools";
+import { tally } from "../diff/lines";
+
+const NO_USAGE = { inputTokens: 0, cachedInputTokens: 0, thinkingTokenCount: 0, responseTokens: 0 };
+const FRESH_INQUIRY = {
+  ...{ status: "pending" as const, detail: "", choices: [], takesText: false, verdicts: [], rule: null },
+  ...{ answer: null, answeredAt: null },
+};
+const MOST_OUTPUT = 100_000; // characters of live output that are kept; the whole comes with the result
+
+export class WrittenItem {
+  readonly kind: "thinking" | "text";
+  readonly text = new StreamText();
+  constructor(
+    readonly id: number,
+    kind: "thinking" | "text",
+    readonly startedAt: string,
+  ) {
+    this.kind = kind;
+  }
+}
+
+export type ToolState = "running" | "done" | "failed" | "denied" | "unknown";
+
+export class ToolItem {
+  readonly kind = "tool";
+  state = $state<ToolState>("running");
+  /** What it has printed so far. */
+  output = $state("");
+  isOutputCut = $state(false);
+  result = $state.raw<ToolCall | null>(null);
+  readonly callId: string;
+  readonly name: string;
+  readonly params: Params;
+  readonly startedAt: string;
+
+  constructor(
+    readonly id: number,
+    event: ToolStarted | ToolCall,
+  ) {
+    this.callId = event.callId;
+    this.name = event.name;
+    this.params = event.params;
+    this.startedAt = event.at;
+  }
+
+  print(piece: string): void {
+    const all = this.output + piece;
+    this.isOutputCut ||= all.length > MOST_OUTPUT;
+    this.output = all.slice(-MOST_OUTPUT);
+  }
+
+  end(event: ToolCall): void {
+    this.result = event;
+    this.state = event.denied ? "denied" : event.isError ? "failed" : "done";
+  }
+}
+
+export class InquiryItem {
+  readonly kind = "inquiry";
+  inquiry = $state.raw<Inquiry>() as Inquiry;
+  constructor(
+    readonly id: number,
+    inquiry: Inquiry,
+  ) {
+    this.inquiry = inquiry;
+  }
+}
+
+export type Item =
+  | WrittenItem
+  | ToolItem
+  | InquiryItem
+  | { kind: "step"; id: number; step: Step }
+  | { kind: "notice"; id: number; notice: Notice }
+  | { kind: "steered"; id: number; steered: Steered }
+  | { kind: "compacted"; id: number; compacted: Compacted };
+
+export interface ChangedFile {
+  path: string;
+  status: string;
+  added: number | null;
+  removed: number | null;
+}
+
+export class TurnView {
+  doc = $state.raw<ChatTurn>() as ChatTurn;
+  items = $state.raw<Item[]>([]);
+  todo = $state.raw<TodoEntry[] | null>(null);
+  changed = $state.raw<ChangedFile[]>([]);
+  /** Tokens that the last model call read and wrote: what the context holds. */
+  contextTokens = $state<number | null>(null);
+  /** Where its content comes from: the stream, what is stored (to be asked for), or nowhere yet. */
+  source = $state<"none" | "loading" | "stored" | "stream">("none");
+  loadError = $state<string | null>(null);
+
+  private nextId = 0;
+  private writing: { thinking: WrittenItem | null; text: WrittenItem | null } = { thinking: null, text: null };
+  private tools = new Map<string, ToolItem>();
+  /** While it runs: to begin anew where a later epoch takes the place of the end. */
+  private events: TurnEvent[] = [];
+  private hasCheckpoints = false;
+
+  constructor(doc: ChatTurn) {
+    this.doc = doc;
+  }
+
+  get id(): string {
+    return this.doc._id;
+  }
+
+  get isOver(): boolean {
+    return this.doc.status === "finished" || this.doc.status === "error" || this.doc.status === "cancelled";
+  }
+
+  /** Takes newer word of where it stands; an older one is not news. */
+  update(doc: ChatTurn): void {
+    const isOlder = doc.epoch < this.doc.epoch || (doc.epoch === this.doc.epoch && doc.lastSeq < this.doc.lastSeq);
+    if (isOlder && !(isEnd(doc) && !this.isOver)) return;
+    if (this.isOver && !isEnd(doc)) return;
+    this.doc = doc;
+    if (this.isOver) this.settle();
+  }
+
+  apply(event: TurnEvent): void {
+    if (this.source !== "stream") {
+      this.clear();
+      this.source = "stream";
+    }
+    if (!this.isOver) this.events.push(event);
+    this.show(event);
+  }
+
+  /** Forgets its events from `seq` on: others take their place. */
+  rewind(seq: number): void {
+    const kept = this.events.filter((event) => event.seq < seq);
+    this.clear();
+    this.events = kept;
+    for (const event of kept) this.show(event);
+  }
+
+  /** Its content as it is stored, in the place of nothing. */
+  load(events: TurnEvent[]): void {
+    if (this.source === "stream") return;
+    this.clear();
+    for (const event of events) this.show(event);
+    this.settle();
+    this.source = "stored";
+  }
+
+  inquiry(id: string): InquiryItem | null {
+    return this.items.find((item): item is InquiryItem => item.kind === "inquiry" && item.inquiry._id === id) ?? null;
+  }
+
+  /** Puts a question that is known from elsewhere where it belongs, or brings it up to date. */
+  putInquiry(given: Inquiry): void {
+    // What a drone leaves out of an event is as it is at first.
+    const inquiry = { ...FRESH_INQUIRY, ...given };
+    const known = this.inquiry(inquiry._id);
+    if (known !== null) known.inquiry = inquiry;
+    else if (inquiry.status === "pending") this.add(new InquiryItem(this.nextId++, inquiry));
+  }
+
+  private clear(): void {
+    this.items = [];
+    this.todo = null;
+    this.changed = [];
+    this.writing = { thinking: null, text: null };
+    this.tools.clear();
+    this.events = [];
+    this.hasCheckpoints = false;
+  }
+
+  private add(item: Item): void {
+    this.items = [...this.items, item];
+  }
+
+  private written(kind: "thinking" | "text", since: string): WrittenItem {
+    const open = this.writing[kind];
+    if (open !== null) return open;
+    const made = new WrittenItem(this.nextId++, kind, since);
+    this.writing[kind] = made;
+    // What was thought comes before what was said, whichever was heard first.
+    const at = kind === "thinking" && this.writing.text !== null ? this.items.indexOf(this.writing.text) : this.items.length;
+    this.items = this.items.toSpliced(at, 0, made);
+    return made;
+  }
+
+  private show(event: TurnEvent): void {
+    switch (event.type) {
+      case "thinking":
+        this.written("thinking", event.at).text.push(event.content);
+        break;
+      case "response":
+        this.writing.thinking?.text.finish();
+        this.written("text", event.at).text.push(event.content);
+        break;
+      case "step":
+        this.endStep(event);
+        break;
+      case "toolStarted":
+        this.tool(event);
+        break;
+      case "toolOutput":
+        this.tools.get(event.callId)?.print(event.content);
+        break;
+      case "toolCall": {
+        const tool = this.tool(event);
+        tool.end(event);
+        if (!event.isError && !event.denied) this.noteChanges(tool);
+        break;
+      }
+      case "steered":
+        this.add({ kind: "steered", id: this.nextId++, steered: event });
+        break;
+      case "notice":
+        this.add({ kind: "notice", id: this.nextId++, notice: event });
+        break;
+      case "compacted":
+        this.add({ kind: "compacted", id: this.nextId++, compacted: event });
+        this.contextTokens = event.tokensAfter;
+        break;
+      case "inquiryAsked":
+        this.putInquiry(event.inquiry);
+        break;
+      case "inquiryAnswered": {
+        const asked = this.inquiry(event.answer.inquiryId);
+        if (asked !== null) {
+          asked.inquiry = { ...asked.inquiry, status: event.answer.status, answer: event.answer.answer };
+        }
+        break;
+      }
+      case "checkpoint":
+        this.noteCheckpoint(event.checkpoint.files ?? []);
+        break;
+      case "titled":
+        break; // the session's name comes with the session
+      case "workOrderComplete":
+        this.doc = {
+          ...this.doc,
+          status: event.status,
+          stats: { ...this.doc.stats, ...event.stats },
+          error: event.error ?? null,
+          waiting: null,
+        };
+        this.settle();
+        break;
+    }
+  }
+
+  private tool(event: ToolStarted | ToolCall): ToolItem {
+    const known = this.tools.get(event.callId);
+    if (known !== undefined) return known;
+    const made = new ToolItem(this.nextId++, event);
+    this.tools.set(event.callId, made);
+    this.add(made);
+    const todo = todoOf(event.name, event.params);
+    if (todo !== null) this.todo = todo;
+    return made;
+  }
+
+  private endStep(event: Step): void {
+    // What a drone leaves out of an event is zero.
+    const step = { ...event, usage: { ...NO_USAGE, ...event.usage } };
+    const { thinking = "", content = "" } = step.message;
+    if (thinking !== "") this.written("thinking", step.at).text.finish(thinking);
+    if (content !== "") this.written("text", step.at).text.finish(content);
+    this.writing.thinking?.text.finish();
+    this.writing.text?.text.finish();
+    this.writing = { thinking: null, text: null };
+    this.contextTokens = step.usage.inputTokens + step.usage.responseTokens;
+    this.add({ kind: "step", id: this.nextId++, step });
+  }
+
+  private noteChanges(tool: ToolItem): void {
+    if (this.hasCheckpoints) return;
+    for (const edit of editsOf(tool.name, tool.params)) {
+      this.noteFile({ path: edit.path, status: "modified", ...tally(edit.lines) });
+    }
+  }
+
+  private noteCheckpoint(files: FileChange[]): void {
+    if (!this.hasCheckpoints) this.changed = [];
+    this.hasCheckpoints = true;
+    for (const file of files) this.noteFile({ ...file, added: file.added ?? null, removed: file.removed ?? null });
+  }
+
+  private noteFile(file: ChangedFile): void {
+    if (file.path === "") return;
+    const before = this.changed.find((known) => known.path === file.path);
+    const sum = (a: number | null, b: number | null) => (a === null && b === null ? null : (a ?? 0) + (b ?? 0));
+    const now: ChangedFile = {
+      path: file.path,
+      status: before?.status === "added" ? "added" : file.status,
+      added: before ? sum(before.added, file.added) : file.added,
+      removed: before ? sum(before.removed, file.removed) : file.removed,
+    };
+    this.changed = before ? this.changed.map((known) => (known === before ? now : known)) : [...this.changed, now];
+  }
+
+  /** It is over: nothing in it goes on. */
+  private settle(): void {
+    this.writing.thinking?.text.finish();
+    this.writing.text?.text.finish();
+    for (const tool of this.tools.values()) if (tool.state === "running") tool.state = "unknown";
+    this.events = [];
+  }
+}
+
+function isEnd(doc: ChatTurn): boolean {
+  return doc.status === "finished" || doc.status === "error" || doc.status === "cancelled";
+}

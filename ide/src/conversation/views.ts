@@ -1,0 +1,13 @@
+/** The sessions that were looked at last stay as they were, to be gone back to. */
+import type { App } from "../state/app.svelte";
+import { SessionView } from "./session.svelte";
+
+const MOST = 8;
+const kept = new WeakMap<App, SessionView[]>();
+
+export function viewOf(app: App, id: string): SessionView {
+  const known = kept.get(app) ?? [];
+  const view = known.find((one) => one.id === id) ?? new SessionView(id, app.connection);
+  kept.set(app, [view, ...known.filter((one) => one !== view)].slice(0, MOST));
+  return view;
+}

@@ -1,0 +1,27 @@
+/** How well `query` fits `text`, its letters in order: higher is better, null when it does not. */
+export function score(query: string, text: string): number | null {
+  const wanted = query.toLowerCase().replaceAll(" ", "");
+  const within = text.toLowerCase();
+  let at = 0;
+  let points = 0;
+  let run = 0;
+  for (const letter of wanted) {
+    const found = within.indexOf(letter, at);
+    if (found < 0) return null;
+    const startsWord = found === 0 || /[\s/_.:-]/.test(within[found - 1]!);
+    run = found === at ? run + 1 : 0;
+    points += 1 + run * 2 + (startsWord ? 3 : 0) - Math.min(found - at, 10) * 0.1;
+    at = found + 1;
+  }
+  return points - within.length * 0.01;
+}
+
+/** Those that fit, best first; all, in their order, when nothing is asked. */
+export function search<Item>(query: string, items: Item[], textOf: (item: Item) => string): Item[] {
+  if (query.trim() === "") return items;
+  return items
+    .map((item) => ({ item, points: score(query, textOf(item)) }))
+    .filter((found): found is { item: Item; points: number } => found.points !== null)
+    .sort((a, b) => b.points - a.points)
+    .map((found) => found.item);
+}

@@ -1,0 +1,124 @@
+/** All that the page knows, in one object that main.ts makes. */
+import { createContext } from "svelte";
+
+import { ApiError, onSignedOut } from "../api/http";
+import * as api from "../api/resources";
+import type { ChatTurn, Inquiry, User } from "../api/types";
+import { Connection } from "../live/connection.svelte";
+import { Router } from "../router.svelte";
+import { t } from "../text";
+import { Fleet } from "./fleet.svelte";
+import { Notifier } from "./notifier";
+import { Preferences } from "./preferences.svelte";
+import { SessionList } from "./sessions.svelte";
+
+export interface Toast {
+  id: number;
+  level: "info" | "error";
+  text: string;
+}
+
+const TOAST_MS = 6000;
+
+export class App {
+  /** Undefined until it is known. */
+  user = $state.raw<User | null | undefined>(undefined);
+  toasts = $state.raw<Toast[]>([]);
+  readonly router = new Router();
+  readonly connection = new Connection();
+  readonly fleet = new Fleet(this.connection);
+  readonly sessions = new SessionList(this.connection);
+  readonly preferences = new Preferences();
+  private readonly notifier = new Notifier(this.preferences);
+  private nextToast = 0;
+
+  async start(): Promise<void> {
+    this.router.start();
+    this.preferences.apply();
+    onSignedOut(() => this.forget());
+    const link = new URLSearchParams(location.hash.slice(1)).get("sign-in");
+    if (link !== null) {
+      history.replaceState(null, "", location.pathname); // it is good once, and nobody's to copy
+      try {
+        this.enter((await api.signInByLink(link)).user);
+        return;
+      } catch (error) {
+        // Whoever is signed in already needs no link.
+        if (await this.isSignedIn()) return;
+        this.user = null;
+        this.fail(error);
+        return;
+      }
+    }
+    await this.isSignedIn();
+  }
+
+  enter(user: User): void {
+    this.user = user;
+    this.fleet.open();
+    this.sessions.open(
+      (turn) => this.ended(turn),
+      (inquiry) => this.asked(inquiry),
+    );
+    this.connection.open(() => this.forget());
+  }
+
+  async leave(): Promise<void> {
+    await api.signOut();
+    location.assign("/"); // nothing of theirs stays in the memory of this page
+  }
+
+  say(text: string, level: Toast["level"] = "info"): void {
+    const toast = { id: this.nextToast++, level, text };
+    this.toasts = [...this.toasts.slice(-3), toast];
+    setTimeout(() => this.dismiss(toast), level === "error" ? TOAST_MS * 2 : TOAST_MS);
+  }
+
+  dismiss(toast: Toast): void {
+    this.toasts = this.toasts.filter((other) => other !== toast);
+  }
+
+  fail(error: unknown): void {
+    this.say(error instanceof Error ? error.message : String(error), "error");
+  }
+
+  /** Does it, and says why when it does not work. Whether it did. */
+  async attempt(action: () => Promise<unknown>): Promise<boolean> {
+    try {
+      await action();
+      return true;
+    } catch (error) {
+      this.fail(error);
+      return false;
+    }
+  }
+
+  private async isSignedIn(): Promise<boolean> {
+    try {
+      this.enter(await api.me());
+      return true;
+    } catch (error) {
+      this.user = null;
+      if (!(error instanceof ApiError && error.status === 401)) this.fail(error);
+      return false;
+    }
+  }
+
+  /** Nobody is signed in (any more). */
+  private forget(): void {
+    if (this.user) location.reload();
+    else this.user = null;
+  }
+
+  private ended(turn: ChatTurn): void {
+    const name = this.sessions.get(turn.session)?.name ?? t.product;
+    this.notifier.tell(name, t.statuses[turn.status], () => this.router.go({ page: "session", id: turn.session }));
+  }
+
+  private asked(inquiry: Inquiry): void {
+    const name = this.sessions.get(inquiry.session)?.name ?? t.product;
+    this.notifier.tell(name, inquiry.title, () => this.router.go({ page: "session", id: inquiry.session }));
+  }
+}
+
+export const [useApp, provideApp] = createContext<App>();

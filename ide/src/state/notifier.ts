@@ -1,0 +1,23 @@
+/** Tells a person who looks elsewhere, where they asked for it. */
+import type { Preferences } from "./preferences.svelte";
+
+export class Notifier {
+  constructor(private readonly preferences: Preferences) {}
+
+  tell(title: string, body: string, open: () => void): void {
+    const isInFront = document.visibilityState === "visible" && document.hasFocus();
+    if (isInFront || !this.preferences.notify || !("Notification" in window)) return;
+    if (Notification.permission !== "granted") return;
+    const shown = new Notification(title, { body, tag: title });
+    shown.onclick = () => {
+      window.focus();
+      open();
+      shown.close();
+    };
+  }
+}
+
+/** Asks the browser; whether it allows it. */
+export async function mayNotify(): Promise<boolean> {
+  return "Notification" in window && (await Notification.requestPermission()) === "granted";
+}

@@ -1,0 +1,105 @@
+import { expect, test } from "vitest";
+
+import type { ChatTurn, TurnEvent } from "../src/api/types";
+import { type Item, ToolItem, TurnView, WrittenItem } from "../src/conversation/turn.svelte";
+
+const STATS = {
+  ...{ stepCount: 0, toolCallCount: 0, inputTokens: 0, cachedInputTokens: 0, thinkingTokenCount: 0 },
+  ...{ responseTokens: 0, cost: null, durationMs: 0, durationLabel: "pending" },
+};
+
+function turn(fields: Partial<ChatTurn> = {}): TurnView {
+  const doc = { _id: "t1", session: "s1", status: "processing", epoch: 1, lastSeq: 0, steers: [], stats: STATS, error: null };
+  return new TurnView({ ...doc, ...fields } as unknown as ChatTurn);
+}
+
+let seq = 0;
+const event = (type: string, fields: object = {}) =>
+  ({ type, turnId: "t1", chatSessionId: "s1", epoch: 1, seq: ++seq, at: "2026-11-21T08:00:00Z", ...fields }) as TurnEvent;
+const step = (content: string, thinking = "") =>
+  event("step", { index: 1, message: { thinking, content, toolCalls: [] }, usage: {}, finishReason: "stop", model: "m" });
+const call = (type: string, fields: object = {}) => event(type, { callId: "c1", name: "shell", params: { command: "ls" }, ...fields });
+
+const shown = (items: Item[]) =>
+  items.map((item) => (item instanceof WrittenItem ? `${item.kind}: ${item.text.text}` : item.kind));
+
+test("pieces become one text, and the step that holds them whole changes nothing", () => {
+  const view = turn();
+  for (const piece of ["Hel", "lo."]) view.apply(event("response", { content: piece }));
+  const before = view.items[0];
+  view.apply(step("Hello."));
+  expect(shown(view.items)).toEqual(["text: Hello.", "step"]);
+  expect(view.items[0]).toBe(before);
+  expect((before as WrittenItem).text.isDone).toBe(true);
+});
+
+test("what is stored without its pieces is shown the same as what was streamed", () => {
+  const live = turn();
+  live.apply(event("thinking", { content: "Hm." }));
+  live.apply(event("response", { content: "Yes." }));
+  live.apply(step("Yes.", "Hm."));
+  const stored = turn({ status: "finished" });
+  stored.load([step("Yes.", "Hm.")]);
+  expect(shown(stored.items)).toEqual(shown(live.items));
+  expect(stored.source).toBe("stored");
+});
+
+test("a step says what was said, whatever its pieces were", () => {
+  const view = turn();
+  view.apply(event("response", { content: "Half of" }));
+  view.apply(step("Half of it was lost."));
+  expect(shown(view.items)).toEqual(["text: Half of it was lost.", "step"]);
+});
+
+test("a tool is one card, from its start to its end, and what runs at the end of the turn is unknown", () => {
+  const view = turn();
+  view.apply(call("toolStarted"));
+  const tool = view.items[0] as ToolItem;
+  view.apply(event("toolOutput", { callId: "c1", content: "a\n" }));
+  expect([tool.state, tool.output]).toEqual(["running", "a\n"]);
+  view.apply(call("toolCall", { response: "a\n", isError: true, durationMs: 5 }));
+  expect(tool.state).toBe("failed");
+  view.apply(event("toolStarted", { callId: "c2", name: "shell", params: {} }));
+  view.apply(event("workOrderComplete", { success: false, message: "", status: "cancelled", stats: STATS }));
+  expect((view.items[1] as ToolItem).state).toBe("unknown");
+  expect(view.isOver).toBe(true);
+  expect(view.items).toHaveLength(2);
+});
+
+test("a later epoch's events take the place of those they number again", () => {
+  const view = turn();
+  seq = 0;
+  view.apply(event("response", { content: "One. " }));
+  view.apply(event("response", { content: "Two. " }));
+  view.rewind(2);
+  view.apply(event("response", { content: "Other.", seq: 2, epoch: 2 }));
+  expect(shown(view.items)).toEqual(["text: One. Other."]);
+});
+
+test("files that were changed are counted by path, and checkpoints know better than tools", () => {
+  const view = turn();
+  const edit = { name: "edit", params: { path: "a.py", old_text: "1\n", new_text: "1\n2\n" }, response: "", isError: false, durationMs: 1 };
+  view.apply(call("toolCall", { ...edit, callId: "e1" }));
+  view.apply(call("toolCall", { ...edit, callId: "e2" }));
+  view.apply(call("toolCall", { ...edit, callId: "e3", isError: true }));
+  expect(view.changed).toEqual([{ path: "a.py", status: "modified", added: 2, removed: 0 }]);
+  view.apply(event("checkpoint", { checkpoint: { files: [{ path: "b.py", status: "added", added: 9 }] } }));
+  expect(view.changed).toEqual([{ path: "b.py", status: "added", added: 9, removed: null }]);
+});
+
+test("an older word of where it stands is no news", () => {
+  const view = turn({ status: "finished", lastSeq: 9, epoch: 2 });
+  view.update({ ...view.doc, status: "processing", lastSeq: 3, epoch: 2 });
+  expect(view.doc.status).toBe("finished");
+  view.update({ ...view.doc, reverted: true });
+  expect(view.doc.reverted).toBe(true);
+});
+
+test("a question is shown until it is answered, even where a drone left out what is so at first", () => {
+  const view = turn();
+  const inquiry = { _id: "i1", turn: "t1", session: "s1", kind: "approval", title: "May I?", default: {}, choices: [] };
+  view.apply(event("inquiryAsked", { inquiry }));
+  expect(view.inquiry("i1")!.inquiry.status).toBe("pending");
+  view.apply(event("inquiryAnswered", { answer: { inquiryId: "i1", status: "answered", answer: { choice: "once" } } }));
+  expect(view.inquiry("i1")!.inquiry).toMatchObject({ status: "answered", answer: { choice: "once" } });
+});
