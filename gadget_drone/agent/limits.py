@@ -1,4 +1,7 @@
-"""When a turn pauses and asks whether it shall go on: a budget is used up, or the agent repeats itself."""
+"""When a turn pauses and asks whether it shall go on: a budget is used up, or the agent repeats itself.
+
+At the level `full` nobody is asked about a loop: the model is told, once, and its user is shown a notice.
+"""
 
 import time
 from collections import deque
@@ -6,10 +9,14 @@ from collections import deque
 import orjson
 
 from gadget_api.budgets import Spent
+from gadget_api.events import Notice
+from gadget_api.ids import new_id
 from gadget_api.inquiries import InquiryKind
 from gadget_api.messages import ToolCallRequest
-from gadget_api.turns import TurnStats
+from gadget_api.permissions import PermissionLevel
+from gadget_api.turns import Steer, SteerOrigin, TurnStats
 from gadget_api.work_order import WorkOrder
+from gadget_drone.agent.control import Control
 from gadget_drone.agent.inquiries import Inquiries
 from gadget_drone.stream import EventStream
 
@@ -17,9 +24,18 @@ _SAME = 3
 """So many equal calls in a row, with equal results, are a loop (opencode's `doom_loop` asks at three, too)."""
 
 
+_TOLD = (
+    "[From Gadget Code, not from the user: you have made the same call three times, with the same result. Try another "
+    "way, or say what stands in yours.]"
+)
+
+
 class Limits:
-    def __init__(self, order: WorkOrder, events: EventStream, inquiries: Inquiries) -> None:
+    def __init__(self, order: WorkOrder, events: EventStream, control: Control, inquiries: Inquiries) -> None:
         self._order = order
+        self._control = control
+        self._told: set[bytes] = set()
+        """Calls about which the model was told that it repeats itself."""
         self._events = events
         self._inquiries = inquiries
         self._begun = time.monotonic()
@@ -44,10 +60,17 @@ class Limits:
 
     async def before_call(self, call: ToolCallRequest) -> None:
         """Raises StoppedByUser."""
-        if len(self._last) == _SAME - 1 and len(set(self._last)) == 1 and self._last[0][0] == _key(call):
-            title = f"The agent makes the same call of {call.name} for the {_SAME}rd time, with the same result so far."
+        key = _key(call)
+        if len(self._last) < _SAME - 1 or len(set(self._last)) > 1 or self._last[0][0] != key:
+            return
+        title = f"The agent makes the same call of {call.name} for the third time, with the same result so far."
+        if self._control.policy.level is not PermissionLevel.FULL:
             await self._inquiries.may_go_on(InquiryKind.LOOP, f"loop {call.call_id}", title)
             self._last.clear()
+        elif key not in self._told:
+            self._told.add(key)
+            self._events.emit(Notice, level="warning", code="loop", message=title)
+            self._control.steer(Steer(steer_id=new_id(), content=_TOLD, origin=SteerOrigin.SERVICE))
 
     def after_call(self, call: ToolCallRequest, response: str) -> None:
         self._last.append((_key(call), response))

@@ -119,7 +119,7 @@ class Workshop:
 
     def loop(self, conversation: Conversation, window: Window) -> Loop:
         self._follow(conversation)
-        limits = Limits(self._order, self._events, self._inquiries)
+        limits = Limits(self._order, self._events, self._control, self._inquiries)
         calls = Calls(
             conversation=conversation,
             tools=self.tools,

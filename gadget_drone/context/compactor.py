@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from gadget_ai.errors import LLMError
+from gadget_ai.windows import LIKELY_WINDOW, UNKNOWN_WINDOW
 from gadget_api.history import read_by_model
 from gadget_api.messages import Compaction, Message, ToolMessage
 from gadget_drone.context.compaction import ContextTooLong, Summarise, View, plan
@@ -47,6 +48,7 @@ class Compactor:
 
     def __init__(self, limits: Limits, estimate: TokenEstimate) -> None:
         self._limit_tokens = limits.input_tokens
+        self._is_unknown = limits.window_tokens == UNKNOWN_WINDOW
         self._estimate = estimate
         self._is_stuck = False
         self._has_overflowed = False
@@ -113,7 +115,10 @@ class Compactor:
         made = None
         if not self._has_overflowed:
             self._has_overflowed = True
-            self._limit_tokens = int(_LOWERED * min(self._limit_tokens, self._estimate.tokens))
+            refused = self._estimate.tokens
+            if self._is_unknown and refused > Limits(LIKELY_WINDOW).input_tokens:
+                refused = Limits(LIKELY_WINDOW).input_tokens
+            self._limit_tokens = int(_LOWERED * min(self._limit_tokens, refused))
             made = await self.compact(messages, say, prompt_index=prompt_index, force=False)
         if made is None:
             raise ContextTooLong(

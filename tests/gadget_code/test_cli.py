@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -49,15 +48,6 @@ def test_help_is_there(command: str) -> None:
     done = run(*command.split(), "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert "usage: gadget-code" in done.stdout
-
-
-def test_help_is_quick() -> None:
-    times = []
-    for _ in range(3):
-        begun = time.perf_counter()
-        run("--help")
-        times.append(time.perf_counter() - begun)
-    assert min(times) < 0.3
 
 
 @pytest.mark.parametrize("command", ["", "nonsense", "serve --port x", "prompt", "user add a@b", "user add"])

@@ -51,8 +51,19 @@ async def test_the_sessions_budget_counts_its_earlier_turns(stage_for: Any) -> N
     assert (await stage.user.until_over(second["_id"]))["response"] == "Two."
 
 
+async def test_at_the_level_full_a_loop_is_told_to_the_model_and_to_its_user(stage_for: Any) -> None:
+    stage = await stage_for(Script([*([Reply(LOOK)] * 6), Reply(Text("Done."))]))
+    turn = await stage.ide.submit(stage.session["_id"], "Look.")
+    assert (await stage.user.until_over(turn["_id"]))["status"] == "finished"
+    events = await stage.user.events(turn["_id"])
+    assert [event["code"] for event in events if event["type"] == "notice"].count("loop") == 1
+    assert [event["origin"] for event in events if event["type"] == "steered"] == ["service"]
+    assert "inquiryAsked" not in [event["type"] for event in events]
+
+
 async def test_the_same_call_three_times_asks(stage_for: Any) -> None:
     stage = await stage_for(Script([Reply(LOOK), Reply(LOOK), Reply(LOOK), Reply(Text("Done."))]))
+    await change(stage, level="ask")
     turn = await stage.ide.submit(stage.session["_id"], "Look.")
     inquiry = await pending(stage.user)
     assert inquiry["kind"] == "loop"

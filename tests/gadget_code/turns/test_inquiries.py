@@ -138,7 +138,8 @@ async def test_an_answer_reaches_a_drone_that_was_away_and_its_next_order(
     await drone.acked(turn["_id"], 2)
     await drone.call("requestCrashRecovery", {**ask, "lastSeq": 2})
     later = await drone.until("crashRecoveryResponse", lambda p: p["epoch"] == 3)
-    assert later["workOrder"]["resume"]["inquiries"] == []
+    # But whoever goes on with the turn has it: the call may not have run.
+    assert [known["_id"] for known in later["workOrder"]["resume"]["inquiries"]] == [inquiry["_id"]]
 
 
 async def test_an_approval_for_longer_becomes_a_rule_and_a_policy(

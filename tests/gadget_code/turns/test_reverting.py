@@ -63,7 +63,7 @@ async def test_a_preview_says_what_would_be_and_changes_nothing(user: User, dron
     path = f"/sessions/{session['_id']}"
     before = await user.get(path)
     would = await user.post(f"{path}/revert", {"turn": turns[1], "preview": True})
-    assert would == {"turns": turns[1:], "files": [CHANGE], "fileCount": 1}
+    assert would == {"turns": turns[1:], "files": [CHANGE], "fileCount": 1, "leftAlone": []}
     assert restored(drone) == [("a", True)]
     assert await user.get(path) == before
     assert await reverted(user, session) == [False, False, False]
@@ -75,7 +75,7 @@ async def test_conversation_and_files_go_back_and_forward(user: User, drone: Pla
     restores(drone, "d")
     async with Ide(user) as ide:
         done = await user.post(f"{path}/revert", {"turn": turns[1]})
-        assert done == {"turns": turns[1:], "files": [CHANGE], "fileCount": 1}
+        assert done == {"turns": turns[1:], "files": [CHANGE], "fileCount": 1, "leftAlone": []}
         await ide.until(lambda name, p: name == "sessionUpdated" and p["session"]["revert"] is not None)
         await ide.until(lambda name, p: name == "turnStatus" and p["turn"]["reverted"])
     now = await user.get(path)
@@ -84,7 +84,7 @@ async def test_conversation_and_files_go_back_and_forward(user: User, drone: Pla
     assert await reverted(user, session) == [False, True, True]
     restores(drone, "e")
     back = await user.post(f"{path}/redo", {})
-    assert back == {"turns": turns[1:], "files": [CHANGE], "fileCount": 1}
+    assert back == {"turns": turns[1:], "files": [CHANGE], "fileCount": 1, "leftAlone": []}
     assert restored(drone) == [("a", False), ("d", False)]
     now = await user.get(path)
     assert (now["revert"], now["historyVersion"]) == (None, 2)

@@ -7,6 +7,7 @@ from gadget_ai.connect import connect
 from gadget_ai.errors import LLMError
 from gadget_ai.testing.script import HttpError, Reply, RequestView, Script, Text, text_of
 from gadget_ai.testing.server import ScriptedServer
+from gadget_ai.windows import LIKELY_WINDOW, UNKNOWN_WINDOW
 from gadget_api.errors import ErrorCode
 from gadget_api.history import read_by_model
 from gadget_api.messages import Message, UserMessage
@@ -177,6 +178,13 @@ async def test_a_refusal_by_the_provider_lowers_the_limit_and_is_answered_once()
     assert await bench.overflow() is not None
 
 
+async def test_a_model_of_unknown_window_is_sent_everything_until_it_says_no() -> None:
+    bench = Bench([prompt(), *step("a", text(400_000)), *step("b", text(500)), *step("c")], Limits(UNKNOWN_WINDOW))
+    assert not bench.compactor.is_due
+    assert await bench.overflow() is not None
+    assert bench.compactor.limit_tokens < LIKELY_WINDOW
+
+
 @pytest.mark.parametrize(("window", "answer"), [(256, 64), (8192, 2048), (128_000, 16_000), (1_000_000, 20_000)])
 def test_room_is_left_for_the_answer(window: int, answer: int) -> None:
     assert Limits(window).answer_tokens == answer
@@ -186,7 +194,7 @@ def test_room_is_left_for_the_answer(window: int, answer: int) -> None:
 
 @pytest.mark.parametrize(
     ("api", "context_window", "expected"),
-    [(ApiType.OPENAI, None, 128_000), (ApiType.OLLAMA, None, 16_384), (ApiType.OLLAMA, 32_768, 32_768)],
+    [(ApiType.OPENAI, None, UNKNOWN_WINDOW), (ApiType.OLLAMA, None, 16_384), (ApiType.OLLAMA, 32_768, 32_768)],
 )
 def test_a_window_that_nobody_named_is_what_the_model_is_told(
     api: ApiType, context_window: int | None, expected: int
