@@ -86,6 +86,8 @@ class Inquiry(WireModel):
             return "Say which choice, or answer in words."
         if answer.choice is not None and answer.choice not in {choice.id for choice in self.choices}:
             return f"There is no choice {answer.choice!r:.60}; there are: {', '.join(c.id for c in self.choices)}."
+        if answer.choice is None and self.kind is InquiryKind.APPROVAL:
+            return f"Choose one of {', '.join(c.id for c in self.choices)}; words may go with it."
         if answer.choice is None and not self.takes_text:
             return "This takes one of its choices, not words alone."
         return None

@@ -21,18 +21,21 @@ class CheckpointRequests:
     def __init__(self, workspace: Workspace, is_busy: Callable[[], bool]) -> None:
         self._workspace = workspace
         self._is_busy = is_busy
-        self._open: dict[Path, Checkpoints] = {}
+        self._open: dict[Path, tuple[str | None, Checkpoints]] = {}
+        """By the project's directory, with the session that it was opened for."""
 
-    def of(self, project: OrderProject, project_dir: Path) -> Checkpoints:
-        """The project's, made once."""
-        if project_dir not in self._open:
+    def of(self, project: OrderProject, project_dir: Path, session: str | None = None) -> Checkpoints:
+        """The project's; where they were switched off in another session, they are tried again."""
+        opened_for, checkpoints = self._open.get(project_dir, (None, None))
+        if checkpoints is None or (checkpoints.off is not None and session not in (None, opened_for)):
             store_dir = self._workspace.checkpoints_dir / project.id
-            self._open[project_dir] = Checkpoints(store_dir, project_dir, on_notice=lambda said: log.info("%s", said))
-        return self._open[project_dir]
+            checkpoints = Checkpoints(store_dir, project_dir, on_notice=lambda said: log.info("%s", said))
+        self._open[project_dir] = (session or opened_for, checkpoints)
+        return checkpoints
 
     async def prune(self) -> None:
         """Lets go of what is old, while nothing else goes on."""
-        for checkpoints in tuple(self._open.values()):
+        for _, checkpoints in tuple(self._open.values()):
             if checkpoints.wants_pruning and not self._is_busy():
                 with suppress(CheckpointError):
                     await checkpoints.prune()

@@ -567,7 +567,7 @@ class Daemon:
         log.info("stopping: waiting for the running step")
         running.control.is_stopping = True
         if running.working is not None and not running.working.done():
-            if not running.events.is_waiting:  # no step runs then
+            if not (running.events.is_waiting or running.control.is_asking):  # no step runs then
                 await asyncio.wait([running.working], timeout=_STEP_S)
             running.working.cancel()
             await asyncio.wait([running.working])

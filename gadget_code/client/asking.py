@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from rich.console import Console
 from rich.text import Text
 
-from gadget_api.inquiries import Answer, Inquiry
+from gadget_api.inquiries import DENY, ONCE, Answer, Inquiry, InquiryKind
 from gadget_code.client.render import Terminal, clean
 
 _MAX_LINE_BYTES = 64 * 1024
@@ -47,8 +47,10 @@ class Asking:
 def _understood(inquiry: Inquiry, line: str) -> Answer:
     """A number is a choice, and so is its name; `3 because ...` is a choice with words to it."""
     first, _, rest = line.strip().partition(" ")
-    by_number = {str(number): choice.id for number, choice in enumerate(inquiry.choices, 1)}
-    known = {**{choice.id: choice.id for choice in inquiry.choices}, **by_number}
+    known = {choice.id: choice.id for choice in inquiry.choices}
+    known |= {str(number): choice.id for number, choice in enumerate(inquiry.choices, 1)}
+    if inquiry.kind is InquiryKind.APPROVAL:
+        known |= {"y": ONCE, "yes": ONCE, "n": DENY, "no": DENY}
     if first in known and (inquiry.takes_text or not rest):
         return Answer(choice=known[first], text=rest.strip() or None)
     return Answer(text=line.strip() or None)
@@ -83,6 +85,10 @@ def asking_for(terminal: Terminal, *, is_json: bool) -> Callable[[Inquiry], Awai
 
     async def ask(inquiry: Inquiry) -> Answer:
         terminal.pause()
-        return await asking.ask(inquiry)
+        try:
+            return await asking.ask(inquiry)
+        except EOFError:
+            terminal.waiting(f"answer it from elsewhere: gadget-code inquiry answer {inquiry.id} CHOICE")
+            raise
 
     return ask

@@ -58,7 +58,7 @@ class Calls:
             await self.events.room()
             admitted = []
             for call in batch:
-                if call.call_id in started_before and not self._reads(call):
+                if call.call_id in started_before and self._changes(call):
                     self._finish(call, ToolResult(INTERRUPTED, is_error=True), 0)
                     continue
                 await self.limits.before_call(call)
@@ -69,10 +69,21 @@ class Calls:
                     self._finish(call, refused, 0, denied=True)
                 else:
                     admitted.append(call)
-            if len(admitted) == 1:
+            if len(batch) == 1 and admitted:
                 await self._run(admitted[0])
             elif admitted:
-                await _together([self._run(call) for call in admitted])
+                await _together([self._run(call) for call in await self._still_admitted(admitted)])
+
+    async def _still_admitted(self, calls: Sequence[ToolCallRequest]) -> list[ToolCallRequest]:
+        """While one of them was asked about, the rules may have changed for the others."""
+        admitted = []
+        for call in calls:
+            refused = await self.permission.refusal(call, await self.context(call))
+            if refused is not None:
+                self._finish(call, refused, 0, denied=True)
+            else:
+                admitted.append(call)
+        return admitted
 
     def _batches(self, calls: Sequence[ToolCallRequest]) -> Iterator[list[ToolCallRequest]]:
         batch: list[ToolCallRequest] = []
@@ -84,23 +95,22 @@ class Calls:
         if batch:
             yield batch
 
-    def _reads(self, call: ToolCallRequest) -> bool:
-        return self.tools.effect_of(call) is SideEffect.READ_ONLY
+    def _changes(self, call: ToolCallRequest) -> bool:
+        return self.tools.effect_of(call) not in (SideEffect.READ_ONLY, SideEffect.RESUMABLE)
 
     async def _run(self, call: ToolCallRequest) -> None:
         """The journal says that the call starts before it does."""
-        reads = self._reads(call)
-        if not reads:
+        changes = self._changes(call)
+        if changes:
             await self.snapshots.taken()
+            self.snapshots.note_change()
         self.events.emit(ToolStarted, call_id=call.call_id, name=call.name, params=call.params)
-        if not reads:
+        if changes:
             await self.events.synced()
         begun = time.monotonic()
         with self.tracer.span("tool", tool=call.name, call=call.call_id) as span:
             result = await self.finished(call, await self.tools.run(call, await self.context(call)))
             span.note(isError=result.is_error)
-        if not reads:
-            self.snapshots.note_change()
         self._finish(call, result, int((time.monotonic() - begun) * 1000))
 
     def _finish(self, call: ToolCallRequest, result: ToolResult, duration_ms: int, *, denied: bool = False) -> None:

@@ -33,6 +33,7 @@ class Control:
         self.asked: set[str] = set()
         """Ids of the inquiries that the server has, or will get from the journal."""
         self._answers: dict[str, InquiryAnswer] = {}
+        self._asking = 0
         self._changed = asyncio.Event()
         self._waiting: list[Steer] = []
         self._seen = set(steered)
@@ -56,6 +57,11 @@ class Control:
         return waiting
 
     @property
+    def is_asking(self) -> bool:
+        """Whether the turn waits for its user."""
+        return self._asking > 0
+
+    @property
     def policy(self) -> Policy:
         """As it is now; the next tool call is judged by it."""
         return self._policy
@@ -73,12 +79,19 @@ class Control:
     async def answer_to(self, inquiry: str, is_moot: Callable[[], bool]) -> InquiryAnswer | None:
         """Waits for it, however long that takes; one that is there already is answered at once. None when a change of
         the policy has made the question moot."""
-        while inquiry not in self._answers:
-            if is_moot():
-                return None
-            self._changed.clear()
-            await self._changed.wait()
-        return self._answers[inquiry]
+        self._asking += 1
+        try:
+            while inquiry not in self._answers:
+                if is_moot():
+                    return None
+                self._changed.clear()
+                await self._changed.wait()
+            return self._answers[inquiry]
+        finally:
+            self._asking -= 1
+
+    def has_answer(self, inquiry: str) -> bool:
+        return inquiry in self._answers
 
     def check(self) -> None:
         """Between two steps. Raises Stopping."""

@@ -60,7 +60,7 @@ class Inquiries:
 
         `key` names the inquiry within the turn: asked again after a crash it is the same one, with the same answer.
         """
-        inquiry_id = hashlib.sha256(f"{self._order.turn.id} {key}".encode()).hexdigest()[:24]
+        inquiry_id = self._id(key)
         now = utc_now()
         inquiry = Inquiry(
             id=inquiry_id,
@@ -94,6 +94,21 @@ class Inquiries:
             self.waited_s += time.monotonic() - begun
         self._events.emit(InquiryAnswered, answer=answer)
         return answer
+
+    def was_asked(self, key: str) -> bool:
+        """Whether it was, before a crash perhaps."""
+        return self._id(key) in self._control.asked
+
+    def withdraw(self, key: str, default: Answer) -> None:
+        """What was asked before a crash, and is not answered, need not be any more."""
+        inquiry_id = self._id(key)
+        if inquiry_id in self._control.asked and not self._control.has_answer(inquiry_id):
+            answer = InquiryAnswer(inquiry_id=inquiry_id, status=InquiryStatus.WITHDRAWN, answer=default)
+            self._control.put_answer(answer)
+            self._events.emit(InquiryAnswered, answer=answer)
+
+    def _id(self, key: str) -> str:
+        return hashlib.sha256(f"{self._order.turn.id} {key}".encode()).hexdigest()[:24]
 
     async def may_go_on(self, kind: InquiryKind, key: str, title: str) -> None:
         """Raises StoppedByUser when the user, or nobody within the time there is, lets the turn go on."""

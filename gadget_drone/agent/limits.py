@@ -60,12 +60,13 @@ class Limits:
 
     async def before_call(self, call: ToolCallRequest) -> None:
         """Raises StoppedByUser."""
-        key = _key(call)
-        if len(self._last) < _SAME - 1 or len(set(self._last)) > 1 or self._last[0][0] != key:
+        key, question = _key(call), f"loop {call.call_id}"
+        is_loop = len(self._last) == _SAME - 1 and len(set(self._last)) == 1 and self._last[0][0] == key
+        if not is_loop and not self._inquiries.was_asked(question):
             return
         title = f"The agent makes the same call of {call.name} for the third time, with the same result so far."
         if self._control.policy.level is not PermissionLevel.FULL:
-            await self._inquiries.may_go_on(InquiryKind.LOOP, f"loop {call.call_id}", title)
+            await self._inquiries.may_go_on(InquiryKind.LOOP, question, title)
             self._last.clear()
         elif key not in self._told:
             self._told.add(key)
@@ -76,7 +77,8 @@ class Limits:
         self._last.append((_key(call), response))
 
     def _spent(self, stats: TurnStats) -> Spent:
-        worked_s = time.monotonic() - self._begun - self._inquiries.waited_s
+        before_s = self._order.resume.worked_ms / 1000 if self._order.resume is not None else 0.0
+        worked_s = before_s + time.monotonic() - self._begun - self._inquiries.waited_s
         return Spent(
             steps=stats.step_count,
             tokens=stats.input_tokens + stats.response_tokens,

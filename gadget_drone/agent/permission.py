@@ -30,6 +30,11 @@ from gadget_drone.tools.confined import relative_target
 from gadget_drone.tools.tool import ToolContext, ToolError, ToolResult
 from gadget_drone.tools.toolbox import Toolbox
 
+_DENIAL = Answer(choice=DENY)
+_MAX_ATTEMPTS = 5
+_MAX_VERDICTS = 20
+"""Shown; a command may have hundreds of parts."""
+
 
 @dataclass(frozen=True)
 class Permission:
@@ -41,42 +46,52 @@ class Permission:
 
     async def refusal(self, call: ToolCallRequest, context: ToolContext) -> ToolResult | None:
         """What the model is told in place of a result; None when the call may run."""
-        try:
-            accesses = await asyncio.to_thread(_judged, self.tools.accesses(call), context.project_dir)
-        except ToolError as error:
-            return ToolResult(error.message, is_error=True)
-        ruling = self._ruling(accesses)
-        if ruling.decision is Decision.ASK:
-            return await self._asked(call, context, accesses, ruling)
-        if ruling.decision is Decision.DENY:
-            return _denied(_reasons(ruling.verdicts, Decision.DENY))
-        return None
+        approved: tuple[str, tuple[Access, ...]] | None = None
+        for attempt in range(_MAX_ATTEMPTS):
+            key = f"approval {call.call_id}{f' {attempt}' if attempt else ''}"
+            try:
+                accesses = await asyncio.to_thread(_judged, self.tools.accesses(call), context.project_dir)
+                ruling = self._ruling(accesses)
+                if ruling.decision is not Decision.ASK:
+                    self.inquiries.withdraw(key, _DENIAL)
+                    is_denied = ruling.decision is Decision.DENY
+                    return _denied(_reasons(ruling.verdicts, Decision.DENY)) if is_denied else None
+                shown = await self._shown(call, context), tuple(accesses)
+            except ToolError as error:
+                return ToolResult(error.message, is_error=True)  # it would fail: nobody need be asked
+            if shown == approved:
+                return None
+            # What was approved is not what would run now: a file has changed meanwhile.
+            refused = await self._asked(call, key, shown[0], accesses, ruling)
+            if refused is not None:
+                return refused
+            approved = shown
+        return _denied("what it works on changes all the time")
+
+    async def _shown(self, call: ToolCallRequest, context: ToolContext) -> str:
+        """What it would do, byte for byte. Raises ToolError."""
+        detail = await self.tools.preview(call, context)
+        return detail if detail is not None else orjson.dumps(call.params, option=orjson.OPT_INDENT_2).decode()
 
     def _ruling(self, accesses: Sequence[Access]) -> Ruling:
         return decide(accesses, self.control.policy, repository=self.repository)
 
     async def _asked(
-        self, call: ToolCallRequest, context: ToolContext, accesses: Sequence[Access], ruling: Ruling
+        self, call: ToolCallRequest, key: str, detail: str, accesses: Sequence[Access], ruling: Ruling
     ) -> ToolResult | None:
-        try:
-            detail = await self.tools.preview(call, context)
-        except ToolError as error:
-            return ToolResult(error.message, is_error=True)  # it would fail: nobody need be asked
-        if detail is None:
-            detail = orjson.dumps(call.params, option=orjson.OPT_INDENT_2).decode()
-        if len(detail.encode(errors="replace")) > MAX_DETAIL_BYTES:
+        if len(orjson.dumps(detail.encode(errors="replace").decode())) > MAX_DETAIL_BYTES:
             return _denied(f"only {MAX_DETAIL_BYTES:,} bytes can be shown for approval; do it in smaller parts")
         rule = suggest([verdict.access for verdict in ruling.verdicts if verdict.decision is Decision.ASK])
         said = await self.inquiries.ask(
             InquiryKind.APPROVAL,
-            f"call {call.call_id}",
-            f"May {call.name} run?",
+            key,
+            f"May {call.name} run{_flags(call)}?",
             choices=_choices(rule),
-            default=Answer(choice=DENY),
+            default=_DENIAL,
             detail=detail,
             takes_text=True,
             call_id=call.call_id,
-            verdicts=[verdict for verdict in ruling.verdicts if verdict.decision is not Decision.ALLOW],
+            verdicts=[verdict for verdict in ruling.verdicts if verdict.decision is not Decision.ALLOW][:_MAX_VERDICTS],
             rule=rule,
             is_moot=lambda: self._ruling(accesses).decision is not Decision.ASK,
         )
@@ -105,6 +120,14 @@ def _judged(accesses: Sequence[Access], project_dir: Path) -> list[Access]:
             case _:
                 judged.append(access)
     return judged
+
+
+def _flags(call: ToolCallRequest) -> str:
+    """What the call says besides its text: whether it runs in the background, and for how long."""
+    flags = [
+        f"{name}={orjson.dumps(value).decode()}" for name, value in call.params.items() if type(value) in (bool, int)
+    ]
+    return f" with {', '.join(flags)}" if flags else ""
 
 
 def _choices(rule: Rule | None) -> list[Choice]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from gadget_api.checkpoints import CheckpointId
 from gadget_api.events import Checkpoint, Notice
@@ -10,6 +11,8 @@ from gadget_drone.checkpoints.checkpoints import Checkpoints
 from gadget_drone.checkpoints.limits import CheckpointError
 from gadget_drone.stream import EventStream
 
+_LAST_S = 2.0
+"""A cancel has 5 s in all."""
 log = logging.getLogger(__name__)
 
 
@@ -40,6 +43,14 @@ class Snapshots:
             await asyncio.shield(self._task)
             self._task = None
 
+    async def last(self) -> None:
+        """Before a turn ends in the middle: of what it has changed so far, if that is quick."""
+        with suppress(TimeoutError, OSError):
+            async with asyncio.timeout(_LAST_S):
+                await self.taken()
+                self.take()
+                await self.taken()
+
     async def close(self) -> None:
         if self._task is not None:
             self._task.cancel()
@@ -49,6 +60,8 @@ class Snapshots:
 
     async def _take(self, checkpoints: Checkpoints) -> None:
         if checkpoints.off is not None:
+            self._checkpoints = None
+            self._events.emit(Notice, level="info", code="noCheckpoints", message=checkpoints.off)
             return
         try:
             taken = await checkpoints.take(f"turn {self._order.turn.id}", self._last)

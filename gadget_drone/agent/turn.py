@@ -15,6 +15,7 @@ from gadget_ai.connect import connect
 from gadget_api.errors import ErrorCode, ErrorInfo, GadgetError, Unavailable
 from gadget_api.events import Notice, WorkOrderComplete
 from gadget_api.history import is_command
+from gadget_api.inquiries import InquiryKind, InquiryStatus
 from gadget_api.model import utc_now
 from gadget_api.traces import Tracer
 from gadget_api.turns import ChatTurnStatus
@@ -53,8 +54,8 @@ class Desk:
     images: Images
     analyses: Analyses
     calibration: Calibration
-    checkpoints: Callable[[OrderProject, Path], Checkpoints]
-    """The project's."""
+    checkpoints: Callable[[OrderProject, Path, str], Checkpoints]
+    """The project's, for this session."""
     tracer: Tracer
 
 
@@ -117,7 +118,8 @@ async def work(plan: TurnPlan, desk: Desk, events: EventStream, control: Control
 async def _run(plan: TurnPlan, site: Site, desk: Desk, events: EventStream, control: Control) -> None:
     order = plan.order
     models = Models(order, partial(connect, load_image=desk.images.load))
-    snapshots = Snapshots(desk.checkpoints(order.project, site.project_dir), order, events)
+    checkpoints = desk.checkpoints(order.project, site.project_dir, order.session.id)
+    snapshots = Snapshots(checkpoints, order, events)
     title: Title | None = None
     try:
         history = await _history(desk, order, models.client)
@@ -133,16 +135,27 @@ async def _run(plan: TurnPlan, site: Site, desk: Desk, events: EventStream, cont
             title = Title(order.prompt, models, events)
         started = plan.resumption.started_before if plan.resumption is not None else frozenset()
         if started is None:
-            started = frozenset(call.call_id for call in conversation.open_calls)
+            started = frozenset(call.call_id for call in conversation.open_calls) - _not_begun(order)
         await workshop.loop(conversation, window).run(started)
         await snapshots.taken()
         if title is not None:
             await title.finish()
+    except (StoppedByUser, GadgetError, asyncio.CancelledError) as exc:
+        if control.is_cancelled or not isinstance(exc, asyncio.CancelledError):
+            await snapshots.last()
+        raise
     finally:
         if title is not None:
             await title.close()
         await snapshots.close()
         await models.close()
+
+
+def _not_begun(order: WorkOrder) -> frozenset[str]:
+    """The tool calls that wait for the user's consent still."""
+    asked = order.resume.inquiries if order.resume is not None else ()
+    waiting = (i for i in asked if i.kind is InquiryKind.APPROVAL and i.status is InquiryStatus.PENDING)
+    return frozenset(inquiry.call_id for inquiry in waiting if inquiry.call_id is not None)
 
 
 async def _history(desk: Desk, order: WorkOrder, client: ChatClient) -> History:

@@ -10,7 +10,7 @@ from gadget_api.drones import Sandbox
 from gadget_api.events import Notice
 from gadget_api.inquiries import Answer, Choice, InquiryKind, InquiryStatus
 from gadget_api.messages import SystemMessage, ToolCallRequest
-from gadget_api.permissions import ScopedRule
+from gadget_api.permissions import Capability, ScopedRule
 from gadget_api.traces import Tracer
 from gadget_api.work_order import WorkOrder
 from gadget_drone.agent.calls import Calls, Keep
@@ -28,7 +28,7 @@ from gadget_drone.context import limits as window_limits
 from gadget_drone.context.instructions import Instructions
 from gadget_drone.context.system_prompt import system_prompt
 from gadget_drone.context.tokens import Calibration
-from gadget_drone.permissions.decide import allows_network, hidden_patterns
+from gadget_drone.permissions.decide import allows_network, denied_patterns, hidden_patterns
 from gadget_drone.permissions.repository import repository_rules
 from gadget_drone.sandbox.denials import denied_by_sandbox
 from gadget_drone.sandbox.wrap import mend_repository, wrap
@@ -82,6 +82,8 @@ class Workshop:
         self._tracer = tracer
         self._instructions = instructions
         self._rules = rules
+        self._questions: dict[str, int] = {}
+        """By call: how many it has asked."""
         self._inquiries = Inquiries(order, events, control)
         self._has_sandbox = site.sandbox.kind == "bubblewrap"
         self.tools = Toolbox.standard(site.third_party)
@@ -156,6 +158,8 @@ class Workshop:
         site, policy = self._site, self._control.policy
         network = allows_network(policy, repository=self._rules)
         hidden = hidden_patterns(policy, repository=self._rules)
+        unread = denied_patterns(Capability.READ, policy, repository=self._rules)
+        unwritten = denied_patterns(Capability.WRITE, policy, repository=self._rules)
         return ToolContext(
             project_dir=site.project_dir,
             output=lambda text: self._events.delta("toolOutput", text, callId=call.call_id),
@@ -165,12 +169,12 @@ class Workshop:
             jobs=site.state.jobs,
             ask=partial(self._ask, call),
             network=network,
-            wrap=await self._wrap(hidden, network=network) if self._has_sandbox else unwrapped,
+            wrap=await self._wrap(unread, unwritten, network=network) if self._has_sandbox else unwrapped,
             allow_private=site.allow_private,
             hidden=hidden,
         )
 
-    async def _wrap(self, hidden: Sequence[str], *, network: bool) -> Wrap:
+    async def _wrap(self, hidden: Sequence[str], read_only: Sequence[str], *, network: bool) -> Wrap:
         site = self._site
         return partial(
             wrap,
@@ -179,15 +183,17 @@ class Workshop:
             network=network,
             keeps_background=True,  # the supervisor ends it
             hidden=await files_of(hidden, site.project_dir) if hidden else (),
+            read_only=await files_of(read_only, site.project_dir) if read_only else (),
         )
 
     async def _ask(
         self, call: ToolCallRequest, question: str, choices: Sequence[Choice], *, default: Answer, takes_text: bool
     ) -> tuple[InquiryStatus, Answer]:
         title, _, detail = question.strip().partition("\n")
+        number = self._questions[call.call_id] = self._questions.get(call.call_id, 0) + 1
         said = await self._inquiries.ask(
             InquiryKind.QUESTION,
-            f"call {call.call_id}",
+            f"question {call.call_id} {number}",
             title,
             choices=choices,
             default=default,

@@ -12,8 +12,7 @@ from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError, ToolResu
 Label = Annotated[str, Field(min_length=1, max_length=500)]
 
 
-# Asked again after a crash, it is answered from the inquiry that is kept.
-@tool(effect=SideEffect.IDEMPOTENT, access=reaches_nothing)
+@tool(effect=SideEffect.RESUMABLE, access=reaches_nothing)
 async def ask_user(
     context: ToolContext,
     question: Annotated[str, Field(min_length=1, max_length=10_000, description="In Markdown, with what it is about.")],

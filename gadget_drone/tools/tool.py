@@ -38,6 +38,8 @@ class SideEffect(StrEnum):
     READ_ONLY = "readOnly"
     IDEMPOTENT = "idempotent"
     """Changes something, and the same call again leaves it the same."""
+    RESUMABLE = "resumable"
+    """Changes nothing, and waits for what is kept elsewhere: the same call again goes on waiting."""
     OTHER = "other"
 
 

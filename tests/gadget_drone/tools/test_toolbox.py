@@ -127,7 +127,7 @@ def a_call(name: str, /, **params: Any) -> ToolCallRequest:
         (a_call("job", action="wait", job_id="x"), SideEffect.READ_ONLY),
         (a_call("job", action="stop", job_id="x"), SideEffect.IDEMPOTENT),
         (a_call("job", action="write", job_id="x", input="x"), SideEffect.OTHER),
-        (a_call("ask_user", question="x"), SideEffect.IDEMPOTENT),
+        (a_call("ask_user", question="x"), SideEffect.RESUMABLE),
         (a_call("write", path="x", content=""), SideEffect.IDEMPOTENT),
         (a_call("shell", command="x"), SideEffect.OTHER),
         (a_call("shell", comand="x"), SideEffect.READ_ONLY),
