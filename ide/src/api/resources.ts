@@ -51,6 +51,7 @@ async function all<Item>(path: string, fields: Record<string, string> = {}): Pro
 }
 
 export const me = () => request<User>("GET", "/users/me");
+export const users = () => all<User>("/users");
 export const changeMe = (changes: UserChanges) => request<User>("PATCH", "/users/me", changes);
 export const signIn = (email: string, password: string) =>
   request<SignedIn>("POST", "/auth/login", { email, password });
