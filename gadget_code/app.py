@@ -14,7 +14,7 @@ from gadget_code.background import background_tasks
 from gadget_code.gateway import Gateway
 from gadget_code.ide_files import IdeFiles
 from gadget_code.problems import handle_errors
-from gadget_code.routes import accounts, auth, drones, health, projects, providers, sessions, turns, users
+from gadget_code.routes import auth, drones, health, projects, providers, sessions, turns, users
 from gadget_code.service import Service
 from gadget_code.settings import Settings
 from gadget_code.sockets.connections import Connections
@@ -22,7 +22,7 @@ from gadget_code.sockets.handlers import register
 from gadget_code.sockets.server import SocketServer
 from gadget_code.store.database import Store
 
-_RESOURCES = (auth, users, accounts, projects, providers, drones, sessions, turns)
+_RESOURCES = (auth, users, projects, providers, drones, sessions, turns)
 
 
 def create_app(settings: Settings, store: Store) -> ASGIApp:
