@@ -83,12 +83,12 @@ def test_rules_and_limits_are_kept(stage: Stage, open_page: OpenPage) -> None:
     form.get_by_label("Decision").select_option("Deny")
     form.get_by_label("Pattern").fill("rm *")
     form.get_by_role("button", name="Add a rule").click()
-    expect(page.get_by_role("cell", name="rm *")).to_be_visible()
+    expect(page.get_by_role("cell", name="rm *", exact=True)).to_be_visible()
     me = kept(stage, "/users/me")
     assert me["level"] == "ask"
     assert [(rule["decision"], rule["pattern"]) for rule in me["rules"]] == [("deny", "rm *")]
     page.get_by_role("button", name="Remove the rule for rm *").click()
-    expect(page.get_by_role("cell", name="rm *")).to_be_hidden()
+    expect(page.get_by_role("cell", name="rm *", exact=True)).to_be_hidden()
     page.goto(stage.path)
     page.get_by_role("button", name="Session details").click()
     page.get_by_role("group", name="Budget of each turn").get_by_label("Steps").fill("7")
