@@ -19,7 +19,7 @@ def _ide() -> ModuleType:
     return module
 
 
-class IdeHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is there only while a package is made
+class IdeHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is not looked into
     PLUGIN_NAME = "custom"
 
     def dependencies(self) -> list[str]:

@@ -8,6 +8,7 @@ export default defineConfig({
     outDir: "../gadget_code/static",
     emptyOutDir: true,
     target: "es2022",
+    cssTarget: ["chrome123", "firefox120", "safari17.5"], // the first with light-dark(), which the appearance is chosen by
     sourcemap: false,
     assetsInlineLimit: 0, // a data: URL is no 'self' for the Content-Security-Policy
     modulePreload: { polyfill: false },

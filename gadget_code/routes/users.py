@@ -1,20 +1,37 @@
-"""The account one is signed in to."""
+"""The account one is signed in to; for administrators, all accounts."""
 
 from fastapi import APIRouter, Request
 
 from gadget_api.errors import ErrorCode, NotAuthenticated
 from gadget_api.users import NewPassword, User, UserChanges
-from gadget_code.routes.access import CurrentUser, IdeCaller, WithService, client_address
+from gadget_code.routes.access import (
+    DEFAULT_LIMIT,
+    Admin,
+    CurrentUser,
+    IdeCaller,
+    Limit,
+    WithService,
+    client_address,
+)
+from gadget_code.store.records import Page
 
-router = APIRouter(prefix="/users/me", tags=["users"])
+router = APIRouter(prefix="/users", tags=["users"])
 
 
 @router.get("")
+async def list_users(
+    admin: Admin, service: WithService, limit: Limit = DEFAULT_LIMIT, cursor: str | None = None
+) -> Page[User]:
+    """Administrators only: every account, the newest first."""
+    return await service.store.users.page({}, limit=limit, cursor=cursor)
+
+
+@router.get("/me")
 async def me(user: CurrentUser) -> User:
     return user
 
 
-@router.patch("")
+@router.patch("/me")
 async def change_me(changes: UserChanges, user: CurrentUser, service: WithService) -> User:
     """New rules count at once, in turns that run too; a new level for sessions that are made from now on."""
     changed = await service.store.users.change({"_id": user.id}, changes)
@@ -23,7 +40,7 @@ async def change_me(changes: UserChanges, user: CurrentUser, service: WithServic
     return changed
 
 
-@router.post("/password", status_code=204)
+@router.post("/me/password", status_code=204)
 async def change_password(
     new: NewPassword, request: Request, user: CurrentUser, identity: IdeCaller, service: WithService
 ) -> None:

@@ -366,6 +366,9 @@ export const t = {
     hide: "Hide changes",
     noDiff: "No text to show: it is binary or too large.",
     truncated: "Not all changes are shown.",
+    scope: "Changes of",
+    scopes: { turn: "Last turn", session: "Session", uncommitted: "Uncommitted" },
+    none: "Nothing was changed.",
   },
   revert: {
     title: "Go back to before this prompt?",
@@ -473,5 +476,13 @@ export const t = {
     details: "Session details",
     gone: "This session does not exist, or is another user's.",
     forkedFrom: "Forked from another session",
+    budget: "Budget of the session",
+    turnBudget: "Budget of each turn",
+    budgetSays: "Used up, the turn pauses and asks. Empty is no limit.",
+    steps: "Steps",
+    tokens: "Tokens",
+    usd: "US dollars",
+    minutes: "Minutes of work",
+    rules: "Rules of this session",
   },
 } as const;

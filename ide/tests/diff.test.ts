@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { diffOf, looksUnified, parseUnified, tally } from "../src/diff/lines";
+import { diffOf, looksUnified, parsePatch, parseUnified, tally } from "../src/diff/lines";
 
 const shown = (lines: ReturnType<typeof diffOf>) =>
   lines.map((line) => `${{ same: " ", added: "+", removed: "-", hunk: "@" }[line.kind]}${line.text}`);
@@ -23,11 +23,37 @@ test("texts that are too large to compare are shown all the same", () => {
   expect(tally(diffOf(many("a"), many("b")))).toEqual({ added: 3000, removed: 3000 });
 });
 
-test("a unified diff is read with its line numbers", () => {
-  const diff = "diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -3,2 +3,2 @@ def f():\n same\n-old\n+new\n\\ No newline at end of file\n";
-  expect(looksUnified(diff)).toBe(true);
-  const lines = parseUnified(diff);
-  expect(shown(lines).slice(1)).toEqual([" same", "-old", "+new"]);
-  expect(lines[2]).toMatchObject({ old: 4, new: null });
+const UNIFIED = `diff --git a/f b/f
+--- a/f
++++ b/f
+@@ -3,2 +3,2 @@ def f():
+ same
+--- old
++new
+\\ No newline at end of file
+--- a/g
++++ b/g
+@@ -0,0 +1 @@
++first
+`;
+
+test("a unified diff is read with its line numbers, and no line of it is lost", () => {
+  expect(looksUnified(UNIFIED)).toBe(true);
+  const lines = parseUnified(UNIFIED);
+  expect(shown(lines.slice(3, 7))).toEqual(["@@@ -3,2 +3,2 @@ def f():", " same", "--- old", "+new"]);
+  expect(lines[5]).toMatchObject({ old: 4, new: null });
+  expect(lines).toHaveLength(UNIFIED.trim().split("\n").length - 1); // but for the note on the end of the file
   expect(looksUnified("rm -rf --- a")).toBe(false);
+});
+
+test("a patch is read file by file, in both its forms", () => {
+  expect(parsePatch(UNIFIED).map((file) => [file.path, tally(file.lines)])).toEqual([
+    ["f", { added: 1, removed: 1 }],
+    ["g", { added: 1, removed: 0 }],
+  ]);
+  const patch = "*** Begin Patch\n*** Update File: a.py\n@@ def f():\n context\n-old\n+new\n*** Add File: b.py\n+line\n*** End Patch\n";
+  const files = parsePatch(patch);
+  expect(files.map((file) => file.path)).toEqual(["a.py", "b.py"]);
+  expect(shown(files[0]!.lines)).toEqual(["@@@ def f():", " context", "-old", "+new"]);
+  expect(shown(files[1]!.lines)).toEqual(["+line"]);
 });

@@ -51,6 +51,23 @@ test("a step says what was said, whatever its pieces were", () => {
   expect(shown(view.items)).toEqual(["text: Half of it was lost.", "step"]);
 });
 
+test("a text that takes another's place has other blocks, and one that goes on keeps its own", () => {
+  const blocks = (content: string) => {
+    const view = turn();
+    view.apply(event("response", { content: "One.\n\nTwo.\n\nThree" }));
+    const item = view.items[0] as WrittenItem;
+    const before = item.text.frozen;
+    view.apply(step(content));
+    return [before, item.text.frozen] as const;
+  };
+  const [before, after] = blocks("One.\n\nTwo.\n\nThree.\n\nFour.");
+  expect(after.slice(0, 2)).toEqual(before);
+  expect(after).toHaveLength(4);
+  const [old, other] = blocks("Other.");
+  expect(other.map((block) => block.source)).toEqual(["Other."]);
+  expect(old.map((block) => block.id)).not.toContain(other[0]!.id);
+});
+
 test("a tool is one card, from its start to its end, and what runs at the end of the turn is unknown", () => {
   const view = turn();
   view.apply(call("toolStarted"));

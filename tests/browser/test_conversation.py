@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import a_session
 from tests.browser.loop import Loop
-from tests.gadget_code.peers import Played, PlayedDrone, a_turn, an_inquiry
+from tests.gadget_code.peers import Played, PlayedDrone, a_finished_turn, a_turn, an_inquiry
 from tests.harness import User, Web
 
 OpenPage = Callable[..., Page]
@@ -276,3 +276,28 @@ def test_an_approval_shows_exactly_what_would_run_and_is_answered_in_place(stage
     assert answered["answer"]["choice"] == inquiry["choices"][0]["id"]
     expect(card).to_be_hidden()
     expect(log_of(page)).to_contain_text("Answered")
+
+
+def test_older_turns_are_loaded_when_asked_for_and_open_to_their_work(stage: Stage, open_page: OpenPage) -> None:
+    async def finish() -> None:
+        for n in range(25):
+            call = {"type": "toolCall", "callId": "c", "name": "read", "params": {"path": f"file{n}.py"}}
+            ended = {"response": f"content {n}", "isError": False, "durationMs": 1}
+            await a_finished_turn(stage.user, stage.drone, stage.session, f"Prompt {n}.", {**call, **ended})
+
+    stage.loop.run(finish())
+    page = open_page(stage.user, stage.path)
+    expect(log_of(page).get_by_text("Answer to Prompt 24.")).to_be_in_viewport()
+    expect(log_of(page).get_by_text("Prompt 4.", exact=True)).to_have_count(0)
+    page.get_by_role("button", name="Load older turns").click()
+    expect(log_of(page).get_by_text("Prompt 0.", exact=True)).to_have_count(1)
+    expect(page.get_by_role("button", name="Load older turns")).to_be_hidden()
+    first = log_of(page).get_by_role("article").first
+    expect(first.get_by_text("Answer to Prompt 0.")).to_have_count(1)
+    expect(first.get_by_role("button", name=re.compile("^read"))).to_have_count(0)
+    first.get_by_role("button", name=re.compile("^Worked for")).click()
+    first.get_by_role("button", name=re.compile("^read file0.py")).click()
+    expect(first.get_by_role("group", name="Output")).to_have_text("content 0")
+    page.keyboard.press("Control+f")
+    page.keyboard.type("prompt 12")
+    expect(page.get_by_text("2 of 2")).to_be_visible()  # the prompt, and the answer that names it

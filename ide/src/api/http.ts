@@ -36,11 +36,9 @@ export async function upload<Answer>(path: string, bytes: Blob): Promise<Answer>
   return (await answer.json()) as Answer;
 }
 
-/** The whole text at `path`, `most` characters of it at most. */
-export async function text(path: string, most = 2_000_000): Promise<string> {
-  const answer = await send("GET", path, undefined, undefined);
-  const said = await answer.text();
-  return said.length > most ? said.slice(0, most) : said;
+/** The text at `path`. */
+export async function text(path: string): Promise<string> {
+  return (await send("GET", path, undefined, undefined)).text();
 }
 
 async function send(method: Method, path: string, body: BodyInit | undefined, type: string | undefined) {

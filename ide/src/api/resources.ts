@@ -51,6 +51,7 @@ async function all<Item>(path: string, fields: Record<string, string> = {}): Pro
 }
 
 export const me = () => request<User>("GET", "/users/me");
+export const users = () => all<User>("/users");
 export const changeMe = (changes: UserChanges) => request<User>("PATCH", "/users/me", changes);
 export const signIn = (email: string, password: string) =>
   request<SignedIn>("POST", "/auth/login", { email, password });
@@ -90,7 +91,8 @@ export const deleteSession = (id: string) => request<void>("DELETE", `/sessions/
 export const fork = (id: string, body: NewFork) => request<ChatSession>("POST", `/sessions/${id}/fork`, body);
 export const revert = (id: string, body: NewRevert) => request<Reverted>("POST", `/sessions/${id}/revert`, body);
 export const redo = (id: string) => request<Reverted>("POST", `/sessions/${id}/redo`);
-export const sessionDiff = (id: string) => request<Diff>("GET", `/sessions/${id}/diff`);
+export const sessionDiff = (id: string, scope: "session" | "uncommitted") =>
+  request<Diff>("GET", `/sessions/${id}/diff` + query({ scope }));
 
 export const turns = (session: string, limit: number, cursor: string | null = null) =>
   request<Page<ChatTurn>>("GET", `/sessions/${session}/turns` + query({ limit, cursor }));

@@ -85,6 +85,14 @@ export class SessionView {
     return this.turns.find((turn) => turn.doc.status === "processing") ?? null;
   }
 
+  /** What waits for its user's answer. */
+  get waiting(): Inquiry | null {
+    for (const item of this.running?.items ?? []) {
+      if (item.kind === "inquiry" && item.inquiry.status === "pending") return item.inquiry;
+    }
+    return null;
+  }
+
   get queued(): TurnView[] {
     return this.turns.filter((turn) => turn.doc.status === "queued");
   }

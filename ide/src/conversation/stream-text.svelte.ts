@@ -29,8 +29,11 @@ export class StreamText {
   /** The end of it; `whole` is what it really was, where that is known. */
   finish(whole?: string): void {
     if (this.isDone) return;
-    if (whole !== undefined && whole !== this.text) {
-      this.growing = new GrowingMarkdown();
+    if (whole?.startsWith(this.text)) {
+      this.held += whole.slice(this.text.length);
+      this.text = whole;
+    } else if (whole !== undefined) {
+      this.growing = new GrowingMarkdown(this.growing.nextId);
       this.text = whole;
       this.held = whole;
     }

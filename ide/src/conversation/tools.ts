@@ -1,5 +1,5 @@
 /** What a tool call is about, read from its parameters: tools are many, and their parameters say more than their names. */
-import { type DiffLine, diffOf, looksUnified, parseUnified } from "../diff/lines";
+import { type DiffLine, diffOf, parsePatch } from "../diff/lines";
 
 export type Params = Record<string, unknown>;
 export type ToolKind = "shell" | "edit" | "read" | "search" | "list" | "web" | "todo" | "ask" | "agent" | "other";
@@ -46,7 +46,10 @@ const TARGETS = ["command", "pattern", "query", "url", "question", "path", "name
 /** One line that says what the call is about. */
 export function targetOf(params: Params): string {
   const own = firstText(params, TARGETS);
-  if (own === null) return "";
+  if (own === null) {
+    const patch = firstText(params, ["patch", "diff"]);
+    return patch === null ? "" : parsePatch(patch).map((file) => file.path).join(", ");
+  }
   const line = own.split("\n").find((part) => part.trim() !== "") ?? "";
   const within = own !== params.path && typeof params.path === "string" && params.path !== "." ? ` in ${params.path}` : "";
   return line + within;
@@ -64,7 +67,7 @@ function firstText(params: Params, keys: string[]): string | null {
 export function editsOf(name: string, params: Params): FileEdit[] {
   const path = typeof params.path === "string" ? params.path : "";
   const patch = firstText(params, ["patch", "diff"]);
-  if (patch !== null && looksUnified(patch)) return [{ path, lines: parseUnified(patch) }];
+  if (patch !== null) return parsePatch(patch);
   if (name === "write" && typeof params.content === "string") {
     return [{ path, lines: diffOf("", params.content) }];
   }

@@ -72,32 +72,58 @@ function longest(a: string[], b: string[]): ["same" | "added" | "removed", strin
   return made;
 }
 
-const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/;
+const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/;
 
-/** The lines of one file's unified diff, its headers left out. */
+/** Every line of a unified diff, of one file or several; what is no line of a file is of the kind `hunk`. */
 export function parseUnified(diff: string): DiffLine[] {
   const lines: DiffLine[] = [];
   let oldAt = 0;
   let newAt = 0;
-  let inHunk = false;
+  // A line that begins with `---` is a header or was removed: the hunk says how many lines it has.
+  let oldLeft = 0;
+  let newLeft = 0;
   for (const line of linesOf(diff)) {
+    if (oldLeft > 0 || newLeft > 0) {
+      const sign = line[0] ?? " ";
+      const text = line.slice(1);
+      if (sign === "\\") continue;
+      if (sign === "+") lines.push({ kind: "added", text, old: null, new: newAt++ });
+      else if (sign === "-") lines.push({ kind: "removed", text, old: oldAt++, new: null });
+      else lines.push({ kind: "same", text, old: oldAt++, new: newAt++ });
+      if (sign !== "+") oldLeft -= 1;
+      if (sign !== "-") newLeft -= 1;
+      continue;
+    }
+    if (line.startsWith("\\")) continue;
     const hunk = HUNK.exec(line);
     if (hunk !== null) {
       oldAt = Number(hunk[1]);
-      newAt = Number(hunk[2]);
-      inHunk = true;
-      lines.push({ kind: "hunk", text: line, old: null, new: null });
-    } else if (!inHunk || line.startsWith("\\")) {
-      continue;
-    } else if (line.startsWith("+")) {
-      lines.push({ kind: "added", text: line.slice(1), old: null, new: newAt++ });
-    } else if (line.startsWith("-")) {
-      lines.push({ kind: "removed", text: line.slice(1), old: oldAt++, new: null });
-    } else {
-      lines.push({ kind: "same", text: line.slice(1), old: oldAt++, new: newAt++ });
+      oldLeft = Number(hunk[2] ?? 1);
+      newAt = Number(hunk[3]);
+      newLeft = Number(hunk[4] ?? 1);
     }
+    lines.push({ kind: "hunk", text: line, old: null, new: null });
   }
   return lines;
+}
+
+/** A patch by file: a unified diff, or one between `*** Begin Patch` and `*** End Patch`. */
+export function parsePatch(patch: string): { path: string; lines: DiffLine[] }[] {
+  const files: { path: string; lines: DiffLine[] }[] = [];
+  const isUnified = looksUnified(patch);
+  const marked = (line: string): DiffLine => {
+    const kind = line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : line.startsWith("@@") ? "hunk" : "same";
+    return { kind, text: kind === "hunk" ? line : line.slice(1), old: null, new: null };
+  };
+  const lines = isUnified ? parseUnified(patch) : linesOf(patch).map(marked);
+  const header = isUnified ? /^\+\+\+ (?:b\/)?(.+)$/ : /^\*\* (?:Update|Add|Delete) File: (.+)$/;
+  for (const line of lines) {
+    const path = header.exec(line.text)?.[1];
+    if (path !== undefined && (isUnified ? line.kind === "hunk" : line.kind === "same")) files.push({ path, lines: [] });
+    else if (line.kind !== "hunk" || line.text.startsWith("@@")) files.at(-1)?.lines.push(line);
+  }
+  for (const file of files) file.lines = file.lines.filter((line) => isUnified || !/^\*\* (?:End|Move|Begin)/.test(line.text));
+  return files;
 }
 
 /** Whether a text is a unified diff: what an approval shows may be one. */

@@ -23,7 +23,9 @@ const OPEN_FENCE = /^ {0,3}(`{3,}|~{3,})[ \t]*([^\n`]*)(?:\n|$)/;
 export class GrowingMarkdown {
   frozen: Block[] = [];
   tail: Tail = { source: "", fence: null };
-  private nextId = 0;
+
+  /** `nextId` keys the first block: a text that takes another's place has other blocks. */
+  constructor(public nextId = 0) {}
 
   /** Takes `more` in; whether blocks were frozen. */
   push(more: string): boolean {
