@@ -68,6 +68,17 @@ test("a text that takes another's place has other blocks, and one that goes on k
   expect(old.map((block) => block.id)).not.toContain(other[0]!.id);
 });
 
+test("what comes after the word of the end is shown all the same", () => {
+  const view = turn();
+  view.apply(event("response", { content: "Half" }));
+  view.update({ ...view.doc, status: "finished", lastSeq: 99 });
+  view.apply(event("response", { content: " of it." }));
+  view.apply(step("Half of it.\n\nAnd the rest."));
+  const item = view.items[0] as WrittenItem;
+  expect(item.text.frozen.map((block) => block.source.trim()).join(" ")).toBe("Half of it. And the rest.");
+  expect(item.text.tail.source).toBe("");
+});
+
 test("a tool is one card, from its start to its end, and what runs at the end of the turn is unknown", () => {
   const view = turn();
   view.apply(call("toolStarted"));

@@ -233,6 +233,8 @@ export class SessionView {
   }
 
   private putTurn(doc: ChatTurn): void {
+    // What was said before it comes before it, though it waits for its frame.
+    this.batch.flushNow();
     const known = this.turnOf(doc._id);
     if (known !== null) {
       known.update(doc);

@@ -19,6 +19,7 @@ export class StreamText {
   push(piece: string): void {
     this.text += piece;
     this.held += piece;
+    this.isDone = false;
     const isLong = this.growing.tail.source.length > LONG_TAIL;
     const now = performance.now();
     if (isLong && now - this.heldSince < LONG_TAIL_MS) return;
@@ -28,7 +29,7 @@ export class StreamText {
 
   /** The end of it; `whole` is what it really was, where that is known. */
   finish(whole?: string): void {
-    if (this.isDone) return;
+    if (this.isDone && (whole === undefined || whole === this.text)) return;
     if (whole?.startsWith(this.text)) {
       this.held += whole.slice(this.text.length);
       this.text = whole;
