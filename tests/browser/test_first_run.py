@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from gadget_ai.testing.script import Call, Reply, RequestView, Script, Text, Think
 from tests.harness import Process, User, clean_environment
 
-SCRIPT = [
+SCRIPT: list[Reply] = [
     Reply(Think("I look first."), Text("I read the file."), Call("read", {"path": "app.py"})),
     Reply(Call("write", {"path": "app.py", "content": "def answer():\n    return 42\n"})),
     Reply(Text("It answers **42** now.\n\n```python\nanswer()  # 42\n```\n")),
