@@ -24,7 +24,8 @@ def answer(request: RequestView) -> Reply:
     """The step that comes next; a name for the session where one is asked for, which no tools come with."""
     if not request.tools:
         return Reply(Text("The right answer"))
-    return SCRIPT[sum(message["role"] == "tool" for message in request.messages)]
+    done: int = sum(message["role"] == "tool" for message in request.messages)
+    return SCRIPT[done]
 
 
 def test_a_newcomer_gets_to_a_turn_by_what_the_page_says(
