@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from gadget_ai.testing.script import Call, Reply, RequestView, Script, Text, Think
 from tests.harness import Process, User, clean_environment
 
-SCRIPT: list[Reply] = [
+SCRIPT = [
     Reply(Think("I look first."), Text("I read the file."), Call("read", {"path": "app.py"})),
     Reply(Call("write", {"path": "app.py", "content": "def answer():\n    return 42\n"})),
     Reply(Text("It answers **42** now.\n\n```python\nanswer()  # 42\n```\n")),
@@ -24,7 +24,8 @@ def answer(request: RequestView) -> Reply:
     """The step that comes next; a name for the session where one is asked for, which no tools come with."""
     if not request.tools:
         return Reply(Text("The right answer"))
-    return SCRIPT[sum(1 for message in request.messages if message["role"] == "tool")]
+    done: int = sum(message["role"] == "tool" for message in request.messages)
+    return SCRIPT[done]
 
 
 def test_a_newcomer_gets_to_a_turn_by_what_the_page_says(
