@@ -210,8 +210,8 @@ async def while_files_are_restored(
     asked = drone.count("restoreFiles")
     request = asyncio.create_task(user.http.post(path, json=body))
 
-    async def is_asked() -> bool:
-        return drone.count("restoreFiles") > asked
+    async def is_asked() -> bool | None:
+        return drone.count("restoreFiles") > asked or None
 
     await until(is_asked)
     yield request
@@ -226,8 +226,8 @@ async def test_a_prompt_that_comes_during_a_revert_waits_and_comes_after_it(user
     async with while_files_are_restored(user, drone, f"{path}/revert", {"turn": turns[1]}) as reverting:
         fourth = await a_turn(user, session, "four")
 
-        async def waits() -> bool:
-            return "taken back" in ((await user.get(f"/turns/{fourth['_id']}"))["statusReason"] or "")
+        async def waits() -> bool | None:
+            return "taken back" in ((await user.get(f"/turns/{fourth['_id']}"))["statusReason"] or "") or None
 
         await until(waits)
         for verb, body in (("revert", {"turn": turns[2]}), ("redo", {})):
@@ -290,8 +290,8 @@ async def test_a_revert_whose_answer_is_lost_says_what_is_known_and_holds_prompt
     await drone.report("available")
     fourth = await a_turn(user, session, "four")  # the drone may be at the files still
 
-    async def waits() -> bool:
-        return "taken back" in ((await user.get(f"/turns/{fourth['_id']}"))["statusReason"] or "")
+    async def waits() -> bool | None:
+        return "taken back" in ((await user.get(f"/turns/{fourth['_id']}"))["statusReason"] or "") or None
 
     await until(waits)
 
