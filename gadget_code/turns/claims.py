@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 RESTORE_S = 180.0
 """How long a drone may take to restore a large project. It gives up by itself after 120 s, and may first have to end a
 comparison, which it does after 30 s: an answer that is late is none that is lost."""
-_CLAIM_S = RESTORE_S + 30.0
+CLAIM_S = RESTORE_S + 30.0
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Claim:
 async def claimed(store: Store, dispatcher: Dispatcher, session: ChatSession) -> AsyncIterator[Claim]:
     """The session, idle and ours for as long as the context. Raises Conflict when it is not to be had."""
     claim_id = new_id()
-    ours = await store.sessions.claim(session.id, claim_id, _CLAIM_S)
+    ours = await store.sessions.claim(session.id, claim_id, CLAIM_S)
     if ours is None:
         raise Conflict(
             ErrorCode.TURN_NOT_RUNNING, "The session is taken back just now; look at it again.", retryable=True

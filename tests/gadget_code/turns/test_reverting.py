@@ -13,6 +13,8 @@ from gadget_api.ids import new_id
 from gadget_api.model import utc_now
 from gadget_api.sessions import ChatSession
 from gadget_code.store.database import Store
+from gadget_code.turns.claims import CLAIM_S, RESTORE_S
+from gadget_drone.checkpoints.limits import Limits
 from tests.gadget_code.peers import (
     PlayedDrone,
     a_checkpoint,
@@ -320,6 +322,11 @@ async def test_files_go_back_after_their_conversation_did(user: User, drone: Pla
     await user.post(f"{path}/redo", {})
     assert restored(drone)[1:] == [("d", False)]
     assert await reverted(user, session) == [False, False, False]
+
+
+def test_who_asks_for_a_restore_waits_longer_than_it_may_take_and_has_the_session_for_longer_still() -> None:
+    limits = Limits()
+    assert limits.restore_s + limits.diff_s < RESTORE_S < CLAIM_S
 
 
 async def test_a_claim_runs_out_and_is_given_up_by_who_has_it(store: Store) -> None:
