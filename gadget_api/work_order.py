@@ -7,7 +7,7 @@ from gadget_api.checkpoints import CheckpointId
 from gadget_api.ids import Id
 from gadget_api.images import ImageRef
 from gadget_api.inquiries import Inquiry
-from gadget_api.model import UtcTime, WireModel
+from gadget_api.model import Count, UtcTime, WireModel
 from gadget_api.permissions import Policy
 from gadget_api.providers import ApiType, BaseUrl, ModelParams, ModelPrice
 from gadget_api.sessions import SessionMode
@@ -63,6 +63,8 @@ class ResumePoint(WireModel):
 
     acked_seq: int = 0
     stats: TurnStats = TurnStats()
+    worked_ms: Count = 0
+    """From its first stored event to its last, without the time in which it waited for its user."""
     grants: int = 0
     """How often its user has let it go on past its budget."""
     inquiries: tuple[Inquiry, ...] = ()

@@ -74,6 +74,6 @@ class Service:
             metrics=metrics,
             inquiries=inquiries,
             policies=policies,
-            reverting=Reverting(store, rooms),
+            reverting=Reverting(store, rooms, dispatcher),
             sweep=Sweep(store, recorder, dispatcher, leases, inquiries, verbs),
         )

@@ -14,7 +14,7 @@ deltas said, stay as long as their session.
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
@@ -115,6 +115,17 @@ class EventStore:
         with store_errors():
             async for document in self.collection.find(_between(turn, seq, up_to)).sort("_id", 1).batch_size(100):
                 yield StoredEvent.of(document)
+
+    async def span(self, turn: str, *, up_to: int) -> tuple[datetime, datetime] | None:
+        """When the first and the last of a turn's events were, of those that are still there."""
+        ends = []
+        for order in (1, -1):
+            with store_errors():
+                document = await self.collection.find_one(_between(turn, 0, up_to), sort=[("_id", order)])
+            if document is None:
+                return None
+            ends.append(datetime.fromisoformat(StoredEvent.of(document).parsed()["at"]))
+        return ends[0], ends[1]
 
     async def last_up_to_epoch(self, turn: str, epoch: int, seq: int) -> int:
         """The highest seq up to `seq` of an event that belongs to `epoch` or an earlier one; 0 when there is none.

@@ -4,9 +4,9 @@ A document is written before the event that asks counts (`Store.record`), and ne
 nothing. `store.taken` is set when the turn has said that the answer reached it, `store.forgetAt` when the turn is over.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from pymongo import IndexModel
 from pymongo.asynchronous.collection import AsyncCollection
@@ -89,6 +89,27 @@ class InquiryStore(Records[Inquiry]):
         if inquiry is not None and inquiry.answered_at is None:
             return await self.update({"_id": inquiry.id}, {"answeredAt": utc_now()})
         return inquiry
+
+    async def overtake(self, turn: ChatTurn, calls: Mapping[str, int]) -> list[Inquiry]:
+        """The turn works on these calls (to each the `seq` of an event of its work): it waits for no approval of one
+        that it asked for before that. Answers those that were open, as they are then."""
+        overtaken: list[Inquiry] = []
+        for call, seq in calls.items():
+            asked = {"turn": turn.id, "callId": call, "kind": InquiryKind.APPROVAL}
+            for inquiry in await self.all({**asked, "store.taken": False, "store.seq": {"$lt": seq}}):
+                withdrawn = {"status": InquiryStatus.WITHDRAWN, "answeredAt": utc_now(), "store.taken": True}
+                open_ = {"_id": inquiry.id, "store.taken": False}
+                closed = await self.update({**open_, "status": InquiryStatus.PENDING}, withdrawn)
+                # One that was answered meanwhile stays so; its turn need not hear of it.
+                closed = closed or await self.update(open_, {"store.taken": True})
+                overtaken += [closed] if closed is not None else []
+        return overtaken
+
+    async def waits(self, turn: ChatTurn) -> list[tuple[datetime, datetime | None]]:
+        """From when to when each that the turn asked was open; None for one that is."""
+        with store_errors():
+            found = self.collection.find({"turn": turn.id}, {"_id": 0, "createdAt": 1, "answeredAt": 1})
+            return [(document["createdAt"], document.get("answeredAt")) async for document in found]
 
     async def withdraw(self, turn: ChatTurn) -> list[Inquiry]:
         """The turn is over: what it still waited for is asked no more. Answers those that were pending."""

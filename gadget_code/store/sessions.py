@@ -1,13 +1,19 @@
-"""Chat sessions."""
+"""Chat sessions.
 
+`store.claim` is who takes a session back just now (`{id, until}`), `store.revertedAfter` the newest turn that it had
+when it was taken back last.
+"""
+
+from datetime import timedelta
 from typing import Any
 
 from pymongo import IndexModel
 from pymongo.asynchronous.collection import AsyncCollection
 
+from gadget_api.model import utc_now
 from gadget_api.permissions import MAX_RULES, PermissionLevel, Rule
 from gadget_api.sessions import ChatSession, SessionMode
-from gadget_code.store.records import Document, Records
+from gadget_code.store.records import Document, Records, store_errors
 
 INDEXES = [IndexModel([("user", 1), ("_id", -1)], name="user")]
 
@@ -25,6 +31,24 @@ class SessionStore(Records[ChatSession]):
     async def add_rule(self, session: str, rule: Rule) -> ChatSession | None:
         """None when it has the rule, or `MAX_RULES` others."""
         return await self.update(without(session, rule), {}, push={"rules": rule.model_dump()})
+
+    async def claim(self, session: str, claim: str, for_s: float) -> ChatSession | None:
+        """The session, which nobody else may claim for `for_s` seconds; None when somebody has."""
+        now = utc_now()
+        free = {"_id": session, "store.claim.until": {"$not": {"$gt": now}}}
+        return await self.update(free, {"store.claim": {"id": claim, "until": now + timedelta(seconds=for_s)}})
+
+    async def is_claimed(self, session: str) -> bool:
+        return await self.find({"_id": session, "store.claim.until": {"$gt": utc_now()}}) is not None
+
+    async def give_up(self, session: str, claim: str) -> None:
+        await self.update({"_id": session, "store.claim.id": claim}, {}, unset={"store.claim": ""})
+
+    async def reverted_after(self, session: str) -> str | None:
+        """The newest turn that the session had when it was taken back last."""
+        with store_errors():
+            document = await self.collection.find_one({"_id": session}, {"store.revertedAfter": 1})
+        return None if document is None else document.get("store", {}).get("revertedAfter")
 
 
 def without(record: str, rule: Rule) -> dict[str, Any]:

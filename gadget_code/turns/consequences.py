@@ -1,9 +1,9 @@
 """What follows from a turn's events once they are stored, beside the turn's own document."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gadget_api.commands import SessionUpdated
-from gadget_api.events import InquiryAnswered, InquiryAsked, Titled, TurnEvent
+from gadget_api.events import InquiryAnswered, InquiryAsked, Titled, ToolCall, ToolStarted, TurnEvent
 from gadget_api.turns import ChatTurn
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.store.database import Store
@@ -17,8 +17,9 @@ class Consequences:
         self._rooms = rooms
         self._inquiries = inquiries
 
-    async def follow(self, after: ChatTurn, events: Sequence[TurnEvent]) -> None:
-        """Each of these is safe to do twice; what a process that dies leaves undone, the sweep finds."""
+    async def follow(self, after: ChatTurn, events: Sequence[TurnEvent]) -> ChatTurn:
+        """Each of these is safe to do twice; what a process that dies leaves undone, the sweep finds. Answers the turn,
+        which waits for no answer that its events show it to go on without."""
         asked = [event.inquiry.id for event in events if isinstance(event, InquiryAsked)]
         if asked:
             await self._store.inquiries.count(asked)
@@ -31,6 +32,21 @@ class Consequences:
                 await self._name(after, event.title)
         if after.status.is_over:
             await self._inquiries.withdraw(after)
+        elif after.inquiry is not None:
+            works_on = {event.call_id: event.seq for event in events if isinstance(event, ToolStarted | ToolCall)}
+            return await self._overtake(after, works_on)
+        return after
+
+    async def _overtake(self, turn: ChatTurn, calls: Mapping[str, int]) -> ChatTurn:
+        """A drone that was away may have found by itself that it need not ask, and said nothing of it."""
+        for inquiry in await self._store.inquiries.overtake(turn, calls):
+            await self._store.turns.waited(turn, waited_ms(inquiry))
+            await self._inquiries.tell(inquiry)
+            if inquiry.id == turn.inquiry:
+                turn = turn.replace(inquiry=None)
+                its = {"_id": turn.id, "inquiry": inquiry.id}
+                await self._rooms.tell_turn(await self._store.turns.update(its, {"inquiry": None}))
+        return turn
 
     async def _taken(self, turn: ChatTurn, event: InquiryAnswered) -> None:
         inquiry = await self._store.inquiries.take(turn, event.answer)

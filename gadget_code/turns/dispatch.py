@@ -31,6 +31,9 @@ class Wait:
     reason: str
 
 
+_TAKEN_BACK = Wait(Waiting.DRONE_BUSY, "Waiting for the session to be taken back, or brought forward; then it goes on.")
+
+
 class Dispatcher:
     def __init__(
         self, store: Store, rooms: Rooms, orders: Orders, recorder: Recorder, background: Background, tracer: Tracer
@@ -80,9 +83,12 @@ class Dispatcher:
             return
         try:
             session = await self._store.sessions.owned(turn.user, turn.session)
-            drones = await self._store.drones.all({"user": turn.user})
-            locks = await self._locks(turn.user)
-            candidates, wait = candidate_drones(session, drones, locks)
+            candidates: list[DroneRegistration] = []
+            wait: Wait | None = _TAKEN_BACK
+            if not await self._store.sessions.is_claimed(session.id):
+                drones = await self._store.drones.all({"user": turn.user})
+                locks = await self._locks(turn.user)
+                candidates, wait = candidate_drones(session, drones, locks)
             for drone in candidates:
                 claimed = await self._store.drones.claim(drone.id, turn.id)
                 if claimed is None:

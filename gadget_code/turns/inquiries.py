@@ -141,6 +141,6 @@ def _closed(inquiry: Inquiry) -> str:
         case InquiryStatus.EXPIRED:
             return "Nobody answered in time, and the default counted; tell the agent what you want instead."
         case InquiryStatus.WITHDRAWN:
-            return "The turn that asked this is over."
+            return "The turn that asked this is over, or went on without an answer."
         case _:
             return "This was answered already, in another way."

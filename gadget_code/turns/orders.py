@@ -1,6 +1,8 @@
 """Work orders: everything a drone needs for a turn, put together when it is offered."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from gadget_api.budgets import Spent
 from gadget_api.errors import NotFound
@@ -99,7 +101,25 @@ class Orders:
         return ResumePoint(
             acked_seq=turn.last_seq,
             stats=turn.stats,
+            worked_ms=await self._worked_ms(turn),
             grants=await self.store.inquiries.grants(turn),
             inquiries=tuple(inquiry for inquiry in known if inquiry.status is not InquiryStatus.WITHDRAWN),
             last_checkpoint=turn.last_checkpoint,
         )
+
+    async def _worked_ms(self, turn: ChatTurn) -> int:
+        span = await self.store.events.span(turn.id, up_to=turn.last_seq)
+        return 0 if span is None else worked_ms(*span, await self.store.inquiries.waits(turn))
+
+
+def worked_ms(first: datetime, last: datetime, waits: Iterable[tuple[datetime, datetime | None]]) -> int:
+    """The time from `first` to `last` that is in none of `waits` (an end of None is open): two that were open at once
+    count once, and of one that began before or ended after, what lies between. Never negative: clocks differ."""
+    worked = (last - first).total_seconds()
+    counted = first
+    for begin, end in sorted(waits, key=lambda wait: wait[0]):
+        begin, end = max(begin, counted), min(end or last, last)
+        if end > begin:
+            worked -= (end - begin).total_seconds()
+            counted = end
+    return max(0, int(worked * 1000))

@@ -212,11 +212,12 @@ class Recorder:
         self._on_turn_over(over)
         return over
 
-    async def _follow(self, after: ChatTurn, events: Sequence[TurnEvent]) -> None:
+    async def _follow(self, after: ChatTurn, events: Sequence[TurnEvent]) -> ChatTurn:
         try:
-            await self._consequences.follow(after, events)
+            return await self._consequences.follow(after, events)
         except GadgetError as exc:
             log.warning("what follows for turn %s is seen to later: %s", after.id, exc.message)
+            return after
 
     async def _relay(self, turn: ChatTurn, seq: int, name: str, payload: dict[str, Any]) -> bool:
         """Shows an event of the turn's present epoch to who watches, unless this process did so before."""
@@ -320,7 +321,7 @@ class Recorder:
             stream.unstored_bytes -= len(stored.body)
         stream.turn = after
         self._metrics.take(events)
-        await self._follow(after, events)
+        stream.turn = await self._follow(after, events)
         if after.status.is_over:
             # Let go of before the relay: a replay that comes now has the end from the store.
             stream.unstored.clear()

@@ -95,9 +95,9 @@ class TurnVerbs:
 
     async def _go_on_from_here(self, session: ChatSession) -> None:
         """What was taken back stays so: the session goes on without it. One that goes on is in no archive."""
-        if session.revert is None and session.archived_at is None:
-            return
-        changed = await self.store.sessions.update({"_id": session.id}, {"revert": None, "archivedAt": None})
+        # As it is now that the turn is stored: whoever takes it back just now looks for turns after that was noted.
+        ends = {"_id": session.id, "$or": [{"revert": {"$ne": None}}, {"archivedAt": {"$ne": None}}]}
+        changed = await self.store.sessions.update(ends, {"revert": None, "archivedAt": None})
         if changed is not None:
             await self.rooms.tell_user(changed.user, "sessionUpdated", SessionUpdated(session=changed))
 

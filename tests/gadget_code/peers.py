@@ -33,6 +33,8 @@ class PlayedDrone:
         self.workspace_id = new_id()
         self.answers: dict[str, dict[str, Any] | None] = {}
         """What a request is answered; None: never."""
+        self.holds: dict[str, asyncio.Event] = {}
+        """What a request waits for before it is answered."""
         self.received: list[tuple[str, dict[str, Any]]] = []
         self.acked_seq: dict[str, int] = {}
         self.registration: dict[str, Any] = {}
@@ -134,6 +136,8 @@ class PlayedDrone:
         if event == "turnAck":
             self.acked_seq[payload["turnId"]] = payload["seq"]
         self._arrived.set()
+        if (hold := self.holds.get(event)) is not None:
+            await hold.wait()
         answer = self.answers.get(event, REPLY)
         if answer is None:
             await asyncio.Event().wait()

@@ -210,6 +210,59 @@ async def test_a_drone_that_went_on_by_itself_says_which_answer_counted(
     assert (await reaches(user, inquiry, "expired"))["answer"]["choice"] == "deny"
 
 
+@pytest.mark.parametrize("kind", ["toolStarted", "toolCall"])
+async def test_a_turn_that_works_on_a_call_waits_for_no_approval_of_it(
+    user: User, drone: PlayedDrone, turn: dict[str, Any], kind: str
+) -> None:
+    played = Played(turn)
+    other = await asked(drone, played, turn, callId="c2")
+    inquiry = await asked(drone, played, turn)
+    async with Ide(user) as ide:
+        work = played.tool_call() if kind == "toolCall" else played.event(kind, callId="c1", name="shell", params={})
+        await drone.send(work)
+        await ide.until(lambda name, p: name == "inquiryChanged" and p["inquiry"]["status"] == "withdrawn")
+        await ide.until(lambda name, p: name == "turnStatus" and p["turn"]["inquiry"] is None)
+    await drone.send(played.response())  # what is stored next does not bring it back
+    await drone.acked(turn["_id"], played.seq)
+    assert (await user.get(f"/turns/{turn['_id']}"))["inquiry"] is None
+    late = await user.http.post(f"/inquiries/{inquiry['_id']}/answer", json={"choice": "once"})
+    assert "went on" in problem(late, 409, "inquiryClosed")["detail"]
+    assert (await user.get(f"/inquiries/{other['_id']}"))["status"] == "pending"
+
+
+async def test_an_answer_that_a_turn_went_on_without_is_not_brought_to_it_again(
+    user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
+    played = Played(turn)
+    drone.answers["answerInquiry"] = {"ok": False, "error": {"code": "notFound", "message": "No.", "retryable": False}}
+    inquiry = await asked(drone, played, turn)
+    await user.post(f"/inquiries/{inquiry['_id']}/answer", {"choice": "once"})
+    await drone.until("answerInquiry")
+    await drone.send(played.tool_call())
+    await drone.acked(turn["_id"], played.seq)
+    told = drone.count("answerInquiry")
+    await drone.report("busy")  # it is told now of whatever it lacks, and then of its policy
+    await drone.disconnect()
+    await drone.connect()
+    await drone.report("busy")
+    assert drone.count("answerInquiry") == told
+    assert (await user.get(f"/inquiries/{inquiry['_id']}"))["status"] == "answered"
+
+
+async def test_a_call_of_an_earlier_step_with_the_same_name_says_nothing(
+    user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
+    played = Played(turn)
+    call = played.tool_call()
+    inquiry = an_inquiry(turn)
+    event = played.event("inquiryAsked", inquiry=inquiry)
+    for one in (call, event):  # perhaps stored as one group
+        await drone.send(one)
+    await drone.acked(turn["_id"], played.seq)
+    assert (await user.get(f"/inquiries/{inquiry['_id']}"))["status"] == "pending"
+    assert (await user.get(f"/turns/{turn['_id']}"))["inquiry"] == inquiry["_id"]
+
+
 @pytest.mark.parametrize("field", ["user", "session", "turn", "status", "answer"])
 async def test_an_inquiry_that_is_another_turns_or_another_users_is_no_event(
     user: User, drone: PlayedDrone, turn: dict[str, Any], field: str

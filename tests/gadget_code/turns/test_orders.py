@@ -1,10 +1,13 @@
 """What a drone is given to work by: policy, fallbacks, budgets, images; and what changes while it works."""
 
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 from gadget_api.ids import new_id
-from tests.gadget_code.peers import Played, PlayedDrone, a_session, a_turn, is_processing, problem
+from gadget_api.model import iso, utc_now
+from gadget_code.turns.orders import worked_ms
+from tests.gadget_code.peers import Played, PlayedDrone, a_session, a_turn, an_inquiry, is_processing, problem
 from tests.harness import Ide, User, until
 
 DENY = {"decision": "deny", "capability": "read", "pattern": ".env*", "reason": "Secrets."}
@@ -205,3 +208,54 @@ async def test_a_command_is_no_message_to_the_model(user: User, drone: PlayedDro
     items = (await until(page))["items"]
     assert [[message["role"] for message in item["messages"]] for item in items] == [["compaction"], ["user"]]
     assert items[0]["messages"][0]["summary"] == "The plan."
+
+
+async def test_a_turn_that_goes_on_has_worked_as_long_as_it_did_not_wait(
+    user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
+    played = Played(turn)
+    now = utc_now()
+    at = {seconds: iso(now + timedelta(seconds=seconds)) for seconds in (-100, -90, -30)}
+    await drone.send({**played.step(), "at": at[-100]})
+    inquiry = an_inquiry(turn, createdAt=at[-90])
+    await drone.send({**played.event("inquiryAsked", inquiry=inquiry), "at": at[-90]})
+    await drone.acked(turn["_id"], 2)
+
+    async def worked_ms() -> int:
+        played.epoch += 1
+        ask = {"workspaceId": drone.workspace_id, "turnId": turn["_id"], "chatSessionId": turn["session"]}
+        await drone.call("requestCrashRecovery", {**ask, "lastSeq": played.seq})
+        back = await drone.until("crashRecoveryResponse", lambda p: p["epoch"] == played.epoch)
+        return int(back["workOrder"]["resume"]["workedMs"])
+
+    assert await worked_ms() == 10_000  # what nobody saw it do is no work, and its wait is none
+    said = {"inquiryId": inquiry["_id"], "status": "answered", "answer": {"choice": "once", "text": None}}
+    await user.post(f"/inquiries/{inquiry['_id']}/answer", {"choice": "once"})
+    await drone.send({**played.event("inquiryAnswered", answer=said), "at": at[-30]})
+    await drone.acked(turn["_id"], 3)
+    assert await worked_ms() == 10_000
+    await drone.send({**played.response(), "at": iso(now + timedelta(seconds=1000))})
+    await drone.acked(turn["_id"], 4)
+    open_s = 90 + (
+        datetime.fromisoformat((await user.get(f"/inquiries/{inquiry['_id']}"))["answeredAt"]) - now
+    ) / timedelta(seconds=1)
+    assert abs(await worked_ms() - (1100 - open_s) * 1000) <= 1
+
+
+def test_waits_that_overlap_count_once_and_no_turn_worked_less_than_nothing() -> None:
+    zero = utc_now()
+
+    def waits(*pairs: tuple[float, float | None]) -> int:
+        def moment(seconds: float) -> datetime:
+            return zero + timedelta(seconds=seconds)
+
+        spans = [(moment(begin), None if end is None else moment(end)) for begin, end in pairs]
+        return worked_ms(zero, moment(100), spans)
+
+    assert waits() == 100_000
+    assert waits((10, 30), (20, 40)) == waits((20, 40), (10, 30)) == waits((10, 40), (20, 30)) == 70_000
+    assert waits((90, None)) == waits((90, 500)) == 90_000
+    assert waits((-50, 10)) == 90_000
+    assert waits((-50, -10), (200, 300)) == 100_000
+    assert waits((-50, 500), (10, 20)) == 0
+    assert worked_ms(zero, zero - timedelta(seconds=5), []) == 0

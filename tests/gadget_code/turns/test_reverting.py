@@ -1,15 +1,27 @@
 """Back to where a session was before a turn, and forward again."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+import httpx
+
 from gadget_api.ids import new_id
+from gadget_api.model import utc_now
+from gadget_api.sessions import ChatSession
+from gadget_code.store.database import Store
+from gadget_code.turns.claims import CLAIM_S, RESTORE_S
+from gadget_drone.checkpoints.limits import Limits
 from tests.gadget_code.peers import (
     PlayedDrone,
     a_checkpoint,
     a_finished_turn,
     a_session,
     a_turn,
+    a_web,
     problem,
 )
 from tests.harness import Ide, User, until
@@ -189,3 +201,146 @@ async def test_of_two_reverts_at_once_one_does(user: User, drone: PlayedDrone) -
     redo = (await user.get(f"/sessions/{session['_id']}"))["revert"]["redo"]
     assert redo == "d" * 40
     assert await reverted(user, session) == [False, True, True]
+
+
+@asynccontextmanager
+async def while_files_are_restored(
+    user: User, drone: PlayedDrone, path: str, body: dict[str, Any]
+) -> AsyncIterator[asyncio.Task[httpx.Response]]:
+    """The drone restores files; it is done when the block is."""
+    drone.holds["restoreFiles"] = asyncio.Event()
+    asked = drone.count("restoreFiles")
+    request = asyncio.create_task(user.http.post(path, json=body))
+
+    async def is_asked() -> bool | None:
+        return drone.count("restoreFiles") > asked or None
+
+    await until(is_asked)
+    yield request
+    drone.holds.pop("restoreFiles").set()
+    await request
+
+
+async def test_a_prompt_that_comes_during_a_revert_waits_and_comes_after_it(user: User, drone: PlayedDrone) -> None:
+    session, turns = await three_turns(user, drone)
+    path = f"/sessions/{session['_id']}"
+    restores(drone, "d")
+    async with while_files_are_restored(user, drone, f"{path}/revert", {"turn": turns[1]}) as reverting:
+        fourth = await a_turn(user, session, "four")
+
+        async def waits() -> bool | None:
+            return "taken back" in ((await user.get(f"/turns/{fourth['_id']}"))["statusReason"] or "") or None
+
+        await until(waits)
+        for verb, body in (("revert", {"turn": turns[2]}), ("redo", {})):
+            answer = await user.http.post(f"{path}/{verb}", json=body)
+            problem(answer, 409, "turnNotRunning" if verb == "revert" else "nothingToRedo")
+    assert reverting.result().json()["turns"] == turns[1:]
+    order = await drone.order(fourth["_id"])
+    assert (order["session"]["historyVersion"], order["afterTurn"]) == (1, turns[0])
+    assert await prompts_a_model_reads(user, drone, session) == ["one", "four"]
+    assert await reverted(user, session) == [False, True, True, False]
+    # It came after: what was taken back stays so, and its own work is not undone.
+    assert (await user.get(path))["revert"] is None
+    problem(await user.http.post(f"{path}/redo"), 409, "nothingToRedo")
+    assert drone.count("restoreFiles") == 1
+
+
+async def test_a_prompt_that_comes_during_a_redo_reads_what_was_brought_forward(user: User, drone: PlayedDrone) -> None:
+    session, turns = await three_turns(user, drone)
+    path = f"/sessions/{session['_id']}"
+    restores(drone, "d")
+    await user.post(f"{path}/revert", {"turn": turns[1]})
+    async with while_files_are_restored(user, drone, f"{path}/redo", {}) as redoing:
+        fourth = await a_turn(user, session, "four")
+        problem(await user.http.post(f"{path}/revert", json={"turn": turns[0]}), 409, "turnNotRunning")
+    assert redoing.result().json()["turns"] == turns[1:]
+    assert (await drone.order(fourth["_id"]))["afterTurn"] == turns[2]
+    assert await prompts_a_model_reads(user, drone, session) == ["one", "two", "three", "four"]
+
+
+async def test_a_prompt_through_another_process_waits_for_a_revert_too(mongodb_url: str, tmp_path: Path) -> None:
+    settings = {"GADGET_DATABASE": f"t{new_id()}", "GADGET_SECRET_KEY_FILE": str(tmp_path / "secret.key")}
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    with (
+        a_web(tmp_path / "one", mongodb_url, **settings) as one,
+        a_web(tmp_path / "two", mongodb_url, **settings) as two,
+    ):
+        async with await one.user() as user, PlayedDrone(user) as drone:
+            session, turns = await three_turns(user, drone)
+            path = f"/sessions/{session['_id']}"
+            restores(drone, "d")
+            async with User(two.url, user.email, user.password, user.token, user.document) as far:
+                async with while_files_are_restored(user, drone, f"{path}/revert", {"turn": turns[1]}):
+                    fourth = await a_turn(far, session, "four")
+                    problem(await far.http.post(f"{path}/revert", json={"turn": turns[2]}), 409, "turnNotRunning")
+                assert (await drone.order(fourth["_id"]))["afterTurn"] == turns[0]
+
+
+async def test_a_revert_whose_answer_is_lost_says_what_is_known_and_holds_prompts_back(
+    user: User, drone: PlayedDrone
+) -> None:
+    session, turns = await three_turns(user, drone)
+    path = f"/sessions/{session['_id']}"
+    async with while_files_are_restored(user, drone, f"{path}/revert", {"turn": turns[1]}) as reverting:
+        await drone.disconnect()
+        lost = problem(await reverting, 503, "droneOffline")
+    assert "as they were, restored, or in between" in lost["detail"]
+    assert await reverted(user, session) == [False, False, False]
+    await drone.connect()
+    await drone.report("available")
+    fourth = await a_turn(user, session, "four")  # the drone may be at the files still
+
+    async def waits() -> bool | None:
+        return "taken back" in ((await user.get(f"/turns/{fourth['_id']}"))["statusReason"] or "") or None
+
+    await until(waits)
+
+
+async def test_a_revert_that_was_refused_holds_nothing(user: User, drone: PlayedDrone) -> None:
+    session, turns = await three_turns(user, drone)
+    path = f"/sessions/{session['_id']}"
+    gone = {"code": "gitFailed", "message": "The disk is full.", "retryable": True}
+    drone.answers["restoreFiles"] = {"ok": False, "error": gone}
+    problem(await user.http.post(f"{path}/revert", json={"turn": turns[1]}), 409, "gitFailed")
+    restores(drone, "d")
+    await user.post(f"{path}/revert", {"turn": turns[1]})
+
+
+async def test_files_go_back_after_their_conversation_did(user: User, drone: PlayedDrone) -> None:
+    session, turns = await three_turns(user, drone)
+    path = f"/sessions/{session['_id']}"
+    restores(drone, "d")
+    await user.post(f"{path}/revert", {"turn": turns[1], "scope": "conversation"})
+    again = await user.http.post(f"{path}/revert", json={"turn": turns[1]})
+    assert "`files`" in problem(again, 409, "nothingToRedo")["detail"]
+    done = await user.post(f"{path}/revert", {"turn": turns[1], "scope": "files"})
+    assert (done["turns"], done["fileCount"], restored(drone)) == ([], 1, [("a", False)])
+    now = await user.get(path)
+    assert now["revert"] == {**now["revert"], "turn": turns[1], "scope": "both", "redo": "d" * 40}
+    await user.post(f"{path}/redo", {})
+    assert restored(drone)[1:] == [("d", False)]
+    assert await reverted(user, session) == [False, False, False]
+
+
+def test_who_asks_for_a_restore_waits_longer_than_it_may_take_and_has_the_session_for_longer_still() -> None:
+    limits = Limits()
+    assert limits.restore_s + limits.diff_s < RESTORE_S < CLAIM_S
+
+
+async def test_a_claim_runs_out_and_is_given_up_by_who_has_it(store: Store) -> None:
+    base = {"id": new_id(), "created_at": utc_now(), "user": "u", "name": "n", "project": "p", "provider": "v"}
+    session = await store.sessions.insert(ChatSession.model_validate({**base, "selected_model": "m"}))
+    assert not await store.sessions.is_claimed(session.id)
+    assert await store.sessions.claim(session.id, "one", 60.0) == session
+    assert await store.sessions.is_claimed(session.id)
+    assert await store.sessions.claim(session.id, "two", 60.0) is None
+    await store.sessions.give_up(session.id, "two")
+    assert await store.sessions.is_claimed(session.id)
+    # Its process died.
+    await store.sessions.collection.update_one({}, {"$set": {"store.claim.until": utc_now() - timedelta(seconds=1)}})
+    assert not await store.sessions.is_claimed(session.id)
+    assert await store.sessions.claim(session.id, "two", 60.0) == session
+    await store.sessions.give_up(session.id, "two")
+    assert not await store.sessions.is_claimed(session.id)
