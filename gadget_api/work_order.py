@@ -70,8 +70,6 @@ class ResumePoint(WireModel):
     inquiries: tuple[Inquiry, ...] = ()
     """What it asked last, with the answer where there is one."""
     last_checkpoint: CheckpointId | None = None
-    worked_ms: int = Field(default=0, ge=0)
-    """From its first event to its newest, without the time that it waited for answers."""
 
 
 class WorkOrder(WireModel):
