@@ -18,9 +18,9 @@ from gadget_api.permissions import (
     ScopedRule,
     Verdict,
 )
-from gadget_drone.permissions.built_in import built_in_rules, only_reads
+from gadget_drone.permissions.built_in import SECRETS, built_in_rules, only_reads
 from gadget_drone.permissions.fitting import Fit, fit, is_no_secret
-from gadget_drone.permissions.patterns import ANY_OF, UNKNOWN, is_outside, normal_path
+from gadget_drone.permissions.patterns import ANY_OF, CHANGED_BY_GIT, UNKNOWN, is_outside, normal_path
 from gadget_drone.permissions.programs import PREFIXES
 
 _FILES = (Capability.READ, Capability.WRITE)
@@ -66,10 +66,26 @@ def denied_patterns(capability: Capability, policy: Policy, *, repository: Seque
 
 
 def hidden_patterns(policy: Policy, *, repository: Sequence[ScopedRule] = ()) -> list[str]:
-    """What may not be read, as patterns of .gitignore: searches leave it out."""
-    rules = (*policy.rules, *(repository if policy.trusts_repository else ()))
-    is_denied = (rule for rule in rules if (rule.decision, rule.capability) == (Decision.DENY, Capability.READ))
-    return list(dict.fromkeys(rule.pattern for rule in is_denied))
+    """What may not be read unasked, as patterns of .gitignore: searches and the git tool leave it out.
+
+    Below full the likely secrets too, and those that are none (`.env.example`) with them: patterns take nothing back.
+    """
+    rules = (*_written(policy, repository), *(() if policy.level is PermissionLevel.FULL else SECRETS))
+    return _patterns(rules, Capability.READ, (Decision.DENY, Decision.ASK))
+
+
+def denied_patterns(capability: Capability, policy: Policy, *, repository: Sequence[ScopedRule] = ()) -> list[str]:
+    """What is denied of `capability` by rules that people wrote: of files patterns of .gitignore, for the sandbox."""
+    return _patterns(_written(policy, repository), capability, (Decision.DENY,))
+
+
+def _written(policy: Policy, repository: Sequence[ScopedRule]) -> tuple[ScopedRule, ...]:
+    return (*policy.rules, *(repository if policy.trusts_repository else ()))
+
+
+def _patterns(rules: Iterable[ScopedRule], capability: Capability, decisions: Sequence[Decision]) -> list[str]:
+    found = (rule.pattern for rule in rules if rule.capability is capability and rule.decision in decisions)
+    return list(dict.fromkeys(found))
 
 
 def _verdict(access: Access, rules: Iterable[ScopedRule], level: PermissionLevel, commands: Sequence[str]) -> Verdict:
@@ -143,6 +159,8 @@ def _by_level(access: Access, level: PermissionLevel, commands: Sequence[str]) -
             return Decision.ALLOW, "It only runs another command, which is judged for itself."
     if level is PermissionLevel.PLAN:
         return Decision.DENY, f"{said} refuses {_NAMES[capability]}: it only reads."
+    if capability is Capability.WRITE and access.target == CHANGED_BY_GIT:
+        return Decision.ALLOW, "The command of git that changes files is judged for itself."
     if capability is Capability.WRITE and level is PermissionLevel.AUTO_EDIT and _is_inside(access.target):
         return Decision.ALLOW, f"{said} allows changing files."
     return Decision.ASK, f"{said} asks before {_NAMES[capability]}."

@@ -4,9 +4,10 @@ Of programs that are not known here, arguments that are names of files that exis
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from gadget_api.permissions import Capability
+from gadget_drone.permissions.git import files_of_git
+from gadget_drone.permissions.named import Named
 from gadget_drone.permissions.names import names
 from gadget_drone.permissions.programs import SHELLS, program_name, sed_script
 from gadget_drone.permissions.words import Certainty, Word
@@ -19,7 +20,11 @@ _READS = names(
     "column grep egrep fgrep zgrep rg ag ack jq yq cd pushd find source . readlink realpath zcat gzcat bzcat xzcat "
     "iconv look split csplit tar zip gzip bzip2 xz scp rsync openssl gpg"
 )
-_WRITES = names("rm rmdir unlink shred truncate touch mkdir tee mkfifo mknod sponge gzip bzip2 xz gunzip")
+_WRITES = names(
+    "rm rmdir unlink shred truncate touch mkdir tee mkfifo mknod sponge gzip bzip2 xz gunzip bunzip2 unxz lzma unlzma"
+)
+_SQUEEZE = names("gzip bzip2 xz gunzip bunzip2 unxz lzma unlzma")
+"""They also write the file without, or with, the end of its name."""
 _AFTER_ONE = frozenset({"chmod", "chown", "chgrp", "setfacl"})
 _COPIES = frozenset({"cp", "ln", "install", "link", "mv", "rsync", "scp"})
 _SEARCHES = frozenset({"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "jq", "yq"})
@@ -32,40 +37,29 @@ _OUTPUT = {
     "sort": ("-o", "--output"), "curl": ("-o", "--output", "-D", "--dump-header", "-c", "--cookie-jar"),
     "wget": ("-O", "--output-document", "-o", "--output-file"), "gcc": ("-o",), "cc": ("-o",), "tree": ("-o",),
     "find": ("-fprint", "-fprint0", "-fls", "-fprintf"), "git": ("-o", "--output"), "time": ("-o", "--output"),
-    "patch": ("-o", "--output"), "openssl": ("-out",), "base64": ("-o",), "strace": ("-o",), "gpg": ("-o",),
+    "patch": ("-o", "--output"), "iconv": ("-o", "--output"), "shuf": ("-o", "--output"), "zstd": ("-o",),
+    "pandoc": ("-o", "--output"), "xmllint": ("--output", "-o"), "g++": ("-o",), "clang": ("-o",), "clang++": ("-o",),
+    "ld": ("-o",), "rustc": ("-o",), "uudecode": ("-o", "--output-file"), "openssl": ("-out",), "base64": ("-o",), "strace": ("-o",),
+    "gpg": ("-o", "--output"),
 }  # fmt: skip
 _ANYWHERE = {
-    "tar": ("x", "--extract", "--get", "-x"), "unzip": ("",), "patch": ("",), "cpio": ("",), "7z": ("x", "e"),
-    "rsync": (), "wget": ("-r", "-m", "-x", "--mirror"), "find": ("-delete",), "perl": ("-i", "-pi"), "split": ("",),
-    "csplit": ("",),
+    **dict.fromkeys(("tar", "bsdtar", "gtar"), ("x", "--extract", "--get", "-x")), "unzip": ("",), "patch": ("",),
+    "cpio": ("",), "7z": ("x", "e"), "7za": ("x", "e"), "unrar": ("x", "e"), "ar": ("x", "-x"), "rename": ("",),
+    "rsync": ("--backup", "--delete"), "wget": ("",), "find": ("-delete",), "perl": ("-i", "-pi"), "split": ("",),
+    "csplit": ("",), "curl": ("-O", "-J", "--remote-name", "--remote-name-all", "--output-dir"),
+    "yq": ("-i", "--inplace"), "uudecode": ("",), "shar": ("",), "unshar": ("",), "zstd": ("-d", "--decompress"),
+    "unzstd": ("",), "lz4": ("-d",), "quilt": ("",),
 }  # fmt: skip
 """With such an argument they change files that they do not name; "": always."""
-
-
-@dataclass(frozen=True)
-class Named:
-    """A file that a command names."""
-
-    capability: Capability
-    word: Word
-    is_deep: bool = False
-    """All that is below it, too."""
-    is_sure: bool = True
-    """Not sure: only if there is such a file."""
-    skips_hidden: bool = False
-    """Of what is below, not what begins with a dot."""
 
 
 def files_of(words: Sequence[Word]) -> Iterator[Named]:
     name, arguments = program_name(words[0].text), list(words[1:])
     options = [word.text for word in arguments if word.text.startswith("-")]
     is_deep = name in _DEEP or (name in _MAY_GO_DEEP and any("r" in o.lower() for o in options))
+    is_deep = is_deep or (name == "cp" and any(o[:2] != "--" and "a" in o for o in options))
     yield from _of_options(name, arguments)
-    if name in _ANYWHERE and any(
-        word.text == start or (start and not start.startswith("--") and word.text.startswith(start)) or not start
-        for word in [*arguments, Word("")]
-        for start in _ANYWHERE[name]
-    ):
+    if name in _ANYWHERE and any(_is_given(start, arguments) for start in _ANYWHERE[name]):
         yield Named(_WRITE, Word("what it writes", Certainty.UNKNOWN))
     operands = _operands(arguments)
     if name in ("sed", "gsed"):
@@ -82,12 +76,13 @@ def files_of(words: Sequence[Word]) -> Iterator[Named]:
     elif name in _COPIES:
         yield from _copies(name, operands, arguments, is_deep)
     elif name == "git":
-        yield from _git(operands)
+        yield from files_of_git(arguments)
     elif name in _WRITES or name in _AFTER_ONE:
         for word in operands[name in _AFTER_ONE :]:
             yield Named(_WRITE, word, is_deep)
-            if name.startswith(("gz", "bz", "xz")):
+            if name in _SQUEEZE:
                 yield Named(_READ, word)
+                yield Named(_WRITE, Word(word.text.rpartition(".")[0], word.certainty))
     elif name in _SEARCHES:
         has_pattern = any(option.startswith(("-e", "-f", "--regexp", "--file")) for option in options)
         files = operands if has_pattern else operands[1:]
@@ -97,12 +92,22 @@ def files_of(words: Sequence[Word]) -> Iterator[Named]:
     elif name in _READS:
         for word in operands:
             yield Named(_READ, word, is_deep, is_sure=name != "find")
-        if name == "uniq":
-            yield from (Named(_WRITE, word) for word in operands[1:2])
+        if name in ("uniq", "xxd"):
+            yield from (Named(_WRITE, word) for word in operands[-1:] if len(operands) > 1)
     elif name in SHELLS:
         yield from (Named(_READ, word) for word in operands[:1] if " " not in word.text)
     elif name not in ("echo", "printf", "test", "[", "[[", "export", "for"):
         yield from (Named(_READ, word, is_sure=False) for word in operands)
+
+
+def _is_given(start: str, arguments: Sequence[Word]) -> bool:
+    """Also among other letters: `-sO`, and `zxf` where it comes first. Without `start`: always."""
+    texts = [word.text for word in arguments]
+    if start.startswith("--"):
+        return any(len(text) > 3 and start.startswith(text.partition("=")[0]) for text in texts if text[:2] == "--")
+    if len(start) == 2 and start[0] == "-":
+        return any(text[:1] == "-" and text[:2] != "--" and start[1] in text for text in texts)
+    return not start or any(text.startswith(start) for text in texts) or any(start in text for text in texts[:1])
 
 
 def _operands(arguments: Sequence[Word]) -> list[Word]:
@@ -146,12 +151,15 @@ def _copies(name: str, operands: list[Word], arguments: Sequence[Word], is_deep:
         sources = [word for word in operands if word is not target]
     else:
         sources, target = operands[:-1] or operands, operands[-1] if operands else None
+    if name == "install" and any(word.text in ("-d", "--directory") for word in arguments):
+        yield from (Named(_WRITE, word) for word in operands)
     for word in sources:
         yield Named(_READ, word, is_deep)
         if name == "mv":
             yield Named(_WRITE, word, is_deep)
     if target is not None and (len(operands) > 1 or target not in operands):
-        yield Named(_WRITE, target)
+        # A directory may be copied over one that is there; what is moved is new there.
+        yield Named(_WRITE, target, is_deep=is_deep and name not in ("mv", "ln"))
         for word in sources:
             # Into a directory it comes under its own name.
             inside = f"{target.text.rstrip('/')}/{word.text.rstrip('/').rpartition('/')[2]}"
@@ -164,15 +172,3 @@ def _target(word: Word, following: Word) -> Word | None:
     if word.text.startswith("--target-directory="):
         return Word(word.text.partition("=")[2], word.certainty)
     return None
-
-
-def _git(operands: list[Word]) -> Iterator[Named]:
-    subcommand = operands[0].text if operands else ""
-    for word in operands[1:]:
-        if subcommand in ("rm", "mv", "clean"):
-            yield Named(_WRITE, word)
-        if subcommand == "mv":
-            yield Named(_READ, word)
-        yield Named(_READ, word, is_sure=False)
-        if ":" in word.text:
-            yield Named(_READ, Word(word.text.partition(":")[2], word.certainty))

@@ -12,6 +12,7 @@ from gadget_drone.permissions.built_in import NO_SECRETS, only_reads
 from gadget_drone.permissions.patterns import (
     ANY_OF,
     UNKNOWN,
+    UNREADABLE,
     is_outside,
     normal_path,
     path_fits,
@@ -45,6 +46,9 @@ def fit(rule: Rule, access: Access) -> Fit:
         return _path(rule.pattern, target)
     if access.capability is Capability.EXECUTE and rule.capability is Capability.EXECUTE:
         return _command(rule.pattern, target)
+    if access.capability is Capability.EXECUTE and rule.capability in _FILES:
+        # Which files it reads and changes is not known either.
+        return Fit.MAYBE if target.startswith(UNREADABLE) else Fit.NO
     # `git push` in a shell and the push of the git tool are one thing.
     if access.capability is Capability.EXECUTE and rule.capability is Capability.GIT:
         return _command(f"git {rule.pattern}", target)

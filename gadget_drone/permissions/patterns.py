@@ -12,6 +12,10 @@ ANY_OF = "(any of) "
 """Before a path: what follows is a pattern of a shell; which files it names is not known before it runs."""
 UNKNOWN = "(unknown) "
 """Before a path that is not known before it runs."""
+CHANGED_BY_GIT = f"{UNKNOWN}what git changes"
+"""The files that come and go with a branch, a merge or a stash; the command that does it is judged for itself."""
+UNREADABLE = "$(unreadable) "
+"""Before the text of a command of which it is not known what it runs. It begins with a dollar, as all that does."""
 
 _Token = tuple[str, str]
 """`("c", character)`, `("[", characters)`, `("?", "")` or `("*", "")`."""

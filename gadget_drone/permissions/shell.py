@@ -14,15 +14,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gadget_api.permissions import Access, Capability
-from gadget_drone.permissions.files import Named, files_of
+from gadget_drone.permissions.files import files_of
+from gadget_drone.permissions.named import Named
 from gadget_drone.permissions.names import names
-from gadget_drone.permissions.patterns import ANY_OF, UNKNOWN, normal_path
+from gadget_drone.permissions.patterns import ANY_OF, CHANGED_BY_GIT, UNKNOWN, UNREADABLE, normal_path
 from gadget_drone.permissions.programs import Command, changes_what_runs, program_name, started_by
 from gadget_drone.permissions.syntax import Parsed, Redirection, Simple, parse
+from gadget_drone.permissions.tracked import tracked_secrets
 from gadget_drone.permissions.words import Certainty, Unreadable, Word
 
-UNREADABLE = "$(unreadable) "
-"""Before the text of a command of which it is not known what it runs. It begins with a dollar, as all that does."""
 _MAX_SHOWN = 2000
 _MAX_NESTING = 8
 _MAX_ACCESSES = 400
@@ -140,7 +140,8 @@ class _Found:
             return
         is_hidden_glob = re.search(r"(^|/)\.[^/]*[*?\[]|[*?\[][^/]*\.\.", word.text)
         if word.certainty is Certainty.UNKNOWN or (word.certainty is Certainty.GLOB and is_hidden_glob):
-            if named.is_sure or word.text.startswith("$"):
+            is_git = UNKNOWN + word.text == CHANGED_BY_GIT
+            if named.is_sure or word.text.startswith("$") or (is_git and self._is_in_repository()):
                 self._add(named.capability, UNKNOWN + word.text)
             return
         text = self._expanded(word.text)
@@ -161,9 +162,17 @@ class _Found:
         for found in dict.fromkeys((self._relative(os.path.normpath(path)), self._relative(os.path.realpath(path)))):
             is_deep = named.is_deep and not os.path.isfile(path)
             self._add(named.capability, f"{found.rstrip('/')}/" if is_deep else found)
-        if named.is_deep and named.capability is Capability.READ:
+        if named.is_tracked and os.path.normpath(path) == self._root:
+            for name in tracked_secrets(self._root):
+                self._add(Capability.READ, name)
+        elif named.is_deep and not named.is_tracked and named.capability is Capability.READ:
             for entry in _likely_secrets(path, skips_hidden=named.skips_hidden):
                 self._add(Capability.READ, self._relative(entry))
+
+    def _is_in_repository(self) -> bool:
+        """Whether git may find a repository where the commands run: without one it has no stash."""
+        places = [Path(self._root, directory) for directory in self._directories]
+        return self._is_lost or any(_exists(str(at / ".git")) for place in places for at in (place, *place.parents))
 
     def _glob(self, capability: Capability, path: str) -> None:
         fixed = re.split(r"[*?\[]", path)[0].rpartition("/")[0]

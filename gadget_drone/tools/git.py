@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gadget_api.permissions import Access, Capability
+from gadget_drone.permissions.patterns import CHANGED_BY_GIT, normal_path, path_fits
 from gadget_drone.repository import MAX_PRINTED_BYTES, GitRefused, Repository
 from gadget_drone.tools.output import SpooledOutput
 from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError, ToolResult, tool
@@ -40,7 +41,10 @@ def _accesses(action: Action, paths: Paths, ref: str | None, name: str | None, *
         case "commit":
             return [Access(capability=Capability.GIT, target="commit")]
         case "switch":
-            return [Access(capability=Capability.GIT, target=f"switch {name or ''}".strip())]
+            return [
+                Access(capability=Capability.GIT, target=f"switch {name or ''}".strip()),
+                Access(capability=Capability.WRITE, target=CHANGED_BY_GIT),
+            ]
         case "branch" if name is not None:
             return [Access(capability=Capability.GIT, target=f"branch {name}")]
         case _:
@@ -71,7 +75,7 @@ async def git(
     else, such as push or merge, use the shell."""
     try:
         repository = await Repository.open(context.project_dir)
-        specs = [*(f":(literal){path}" for path in paths), *_excluded(context.hidden)]
+        specs = [*(f":(literal){path}" for path in paths), *_excluded(context.hidden, paths)]
         match action:
             case "status":
                 return await _status(context, repository, paths)
@@ -191,14 +195,23 @@ async def _range(repository: Repository, ref: str) -> list[str]:
     return [f"{one}{found['dots']}{other}"]
 
 
-def _excluded(hidden: Sequence[str]) -> list[str]:
-    """Patterns of .gitignore as what git shows no differences of."""
+def _excluded(hidden: Sequence[str], paths: Sequence[str]) -> list[str]:
+    """Patterns of .gitignore as what git shows no differences of.
+
+    Where `paths` are all fitted by a pattern they were asked about by that name, so it leaves nothing out.
+    """
     specs: list[str] = []
     for pattern in hidden:
+        if pattern.startswith(("//", "~/")) or (paths and all(_is_fitted(pattern, path) for path in paths)):
+            continue
         plain = pattern.rstrip("/")
         rooted = plain.lstrip("/") if "/" in plain else f"**/{plain}"
         specs += [f":(top,exclude,glob){rooted}", f":(top,exclude,glob){rooted}/**"]
     return specs
+
+
+def _is_fitted(pattern: str, path: str) -> bool:
+    return path_fits(pattern, normal_path(path), wide=True)
 
 
 async def _printed(

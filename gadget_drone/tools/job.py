@@ -6,6 +6,7 @@ from pydantic import Field
 
 from gadget_api.permissions import Access, Capability
 from gadget_drone.jobs.job import MAX_INPUT_BYTES, InputClosed, Job
+from gadget_drone.permissions.patterns import UNREADABLE
 from gadget_drone.tools.clip import clip, quoted
 from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError, ToolResult, tool
 
@@ -28,8 +29,11 @@ def _effect(action: Action, **_: object) -> SideEffect:
 
 
 def _accesses(action: Action, input: str | None, **_: object) -> list[Access]:
-    """What a program is told may do whatever its command may: a shell takes commands."""
-    return [Access(capability=Capability.EXECUTE, target=input)] if action == "write" and input else []
+    """What a program is told may do whatever its command may: a shell takes commands, and what it is told now may be
+    the middle of one. So it counts as it is written, and as what cannot be read."""
+    if action != "write" or not input:
+        return []
+    return [Access(capability=Capability.EXECUTE, target=target) for target in (input, UNREADABLE + input)]
 
 
 def _preview(context: ToolContext, action: Action, job_id: str | None, input: str | None, **_: object) -> str:
