@@ -58,13 +58,6 @@ def allows_network(policy: Policy, *, repository: Sequence[ScopedRule] = ()) -> 
     return decide((access,), policy, repository=repository).decision is Decision.ALLOW
 
 
-def denied_patterns(capability: Capability, policy: Policy, *, repository: Sequence[ScopedRule] = ()) -> list[str]:
-    """What is denied, as patterns of .gitignore."""
-    rules = (*policy.rules, *(repository if policy.trusts_repository else ()))
-    is_denied = (rule for rule in rules if (rule.decision, rule.capability) == (Decision.DENY, capability))
-    return list(dict.fromkeys(rule.pattern for rule in is_denied))
-
-
 def hidden_patterns(policy: Policy, *, repository: Sequence[ScopedRule] = ()) -> list[str]:
     """What may not be read unasked, as patterns of .gitignore: searches and the git tool leave it out.
 

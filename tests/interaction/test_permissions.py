@@ -194,7 +194,11 @@ async def test_cancel_withdraws_what_is_asked(stage_for: Any) -> None:
     await stage.user.post(f"/turns/{turn['_id']}/cancel", {})
     over = await stage.user.until_over(turn["_id"], timeout=10)
     assert (over["status"], over["inquiry"]) == ("cancelled", None)
-    assert (await stage.user.get(f"/inquiries/{inquiry['_id']}"))["status"] == "withdrawn"
+
+    async def withdrawn() -> bool | None:
+        return True if (await stage.user.get(f"/inquiries/{inquiry['_id']}"))["status"] == "withdrawn" else None
+
+    await until(withdrawn)
     late = await stage.user.http.post(f"/inquiries/{inquiry['_id']}/answer", json={"choice": "once"})
     assert late.json()["code"] == "inquiryClosed"
 
