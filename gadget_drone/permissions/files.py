@@ -39,8 +39,8 @@ _OUTPUT = {
     "find": ("-fprint", "-fprint0", "-fls", "-fprintf"), "git": ("-o", "--output"), "time": ("-o", "--output"),
     "patch": ("-o", "--output"), "iconv": ("-o", "--output"), "shuf": ("-o", "--output"), "zstd": ("-o",),
     "pandoc": ("-o", "--output"), "xmllint": ("--output", "-o"), "g++": ("-o",), "clang": ("-o",), "clang++": ("-o",),
-    "ld": ("-o",), "rustc": ("-o",), "uudecode": ("-o", "--output-file"), "openssl": ("-out",), "base64": ("-o",), "strace": ("-o",),
-    "gpg": ("-o", "--output"),
+    "ld": ("-o",), "rustc": ("-o",), "uudecode": ("-o", "--output-file"), "openssl": ("-out",), "base64": ("-o",),
+    "strace": ("-o",), "gpg": ("-o", "--output"),
 }  # fmt: skip
 _ANYWHERE = {
     **dict.fromkeys(("tar", "bsdtar", "gtar"), ("x", "--extract", "--get", "-x")), "unzip": ("",), "patch": ("",),

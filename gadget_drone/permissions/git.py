@@ -18,10 +18,10 @@ _ELSEWHERE = ("-C", "--git-dir", "--work-tree")
 
 _KEEPS_FILES = names(
     "status diff log show blame annotate rev-parse ls-files ls-tree shortlog describe cat-file rev-list grep add "
-    "commit branch tag remote fetch push config reflog gc fsck notes for-each-ref show-ref merge-base name-rev count-objects "
-    "var help version check-ignore check-attr check-mailmap check-ref-format ls-remote symbolic-ref update-ref "
-    "hash-object mktree write-tree commit-tree whatchanged range-diff diff-tree diff-index diff-files prune repack "
-    "verify-commit verify-tag cherry archive init maintenance pack-refs merge-tree"
+    "commit branch tag remote fetch push config reflog gc fsck notes for-each-ref show-ref merge-base name-rev "
+    "count-objects var help version check-ignore check-attr check-mailmap check-ref-format ls-remote symbolic-ref "
+    "update-ref hash-object mktree write-tree commit-tree whatchanged range-diff diff-tree diff-index diff-files "
+    "prune repack verify-commit verify-tag cherry archive init maintenance pack-refs merge-tree"
 )
 _KEEPS_FILES_WITH = {
     "stash": names("list show drop clear create store"), "worktree": names("list prune lock unlock"),
@@ -59,7 +59,7 @@ def files_of_git(arguments: Sequence[Word]) -> Iterator[Named]:
     options, before, behind = _parts(rest)
     paths = _changed(subcommand, options, before, behind)
     if paths is None or (paths and (is_elsewhere or not all(map(_is_plain, paths)))):
-        is_sure = subcommand != "stash" or not before
+        is_sure = subcommand != "stash" or [word.text for word in before[:1]] not in (["push"], ["save"])
         yield Named(_WRITE, Word(CHANGED_BY_GIT.removeprefix(UNKNOWN), Certainty.UNKNOWN), is_sure=is_sure)
     else:
         yield from (Named(_WRITE, word, is_deep=True) for word in paths)

@@ -427,7 +427,8 @@ def _git(arguments: Sequence[Word]) -> Iterator[Started]:
         rest = rest[2:]
     subcommand = next((text for text in texts if not text.startswith("-")), "")
     if subcommand not in ("log", "diff", "show", "status", "checkout", "switch", "add", "branch", "commit", "stash"):
-        _check_options("git", rest)
+        # To push, -u is no program but what to follow.
+        _check_options("git", [word for word in rest if subcommand != "push" or word.text != "-u"])
     else:
         before = [word for word in rest[: next((i for i, w in enumerate(rest) if w.text == subcommand), 0)]]
         _check_options("git", before)

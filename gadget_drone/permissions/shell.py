@@ -39,10 +39,12 @@ def accesses_of(command: str, project_dir: Path) -> tuple[Access, ...]:
     """What `/bin/sh -c command`, run in `project_dir`, would reach, without repeats; never nothing.
 
     It looks at the file system to follow symlinks: call it in a thread. What cannot be read is an EXECUTE whose target
-    begins with `UNREADABLE`.
+    begins with `UNREADABLE`; a `command` that begins so (input for a program) is one, and is looked through besides.
     """
     found = _Found(project_dir)
     found.script(command, 0)
+    if command.startswith(UNREADABLE):
+        found.accesses.pop(Access(capability=Capability.EXECUTE, target="unreadable"), None)  # the mark itself
     return tuple(found.accesses) or (Access(capability=Capability.EXECUTE, target=command[:_MAX_SHOWN]),)
 
 
@@ -76,7 +78,7 @@ class _Found:
         self.accesses[Access(capability=capability, target=target)] = None
 
     def _unreadable(self, text: str) -> None:
-        self._add(Capability.EXECUTE, UNREADABLE + text[:_MAX_SHOWN])
+        self._add(Capability.EXECUTE, UNREADABLE + text.removeprefix(UNREADABLE)[:_MAX_SHOWN])
 
     def _simple(self, simple: Simple, nesting: int) -> None:
         for name, value in simple.assignments:

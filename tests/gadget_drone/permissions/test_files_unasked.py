@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gadget_api.permissions import Capability, Decision, PermissionLevel, Policy, RuleScope
+from gadget_api.permissions import Capability, Decision, PermissionLevel, Policy, RuleScope, ScopedRule
 from gadget_drone.permissions.decide import decide, denied_patterns, hidden_patterns
-from gadget_drone.permissions.patterns import CHANGED_BY_GIT
+from gadget_drone.permissions.patterns import CHANGED_BY_GIT, UNREADABLE
 from gadget_drone.permissions.shell import accesses_of
 from tests.gadget_drone.permissions.conftest import access, judge, policy, rule
 from tests.gadget_drone.permissions.test_shells_agree import LINES
@@ -123,7 +123,7 @@ git rm src/a.py
 git stash list
 git worktree list
 git --version
-tar czf x.tgz src
+tar czf out.tgz src
 curl -s http://a.test/x -o out
 xxd conf.yml
 iconv -f latin1 README.md
@@ -198,12 +198,12 @@ git log --oneline -5
 git log --oneline --graph --all --stat
 git log -n 5 --format=%h
 git log -p -- README.md
-git log -p HEAD~2 -- src
+git log -p HEAD~2 -- src/a.py
 git diff --stat
 git diff --name-only HEAD~1
 git diff -- README.md
 git diff HEAD~1 -- src/a.py
-git grep TOKEN -- src
+git grep TOKEN -- src/a.py
 git show HEAD:README.md
 git blame README.md
 git branch -a
@@ -312,16 +312,27 @@ def test_what_is_hidden_and_what_is_denied() -> None:
     assert denied_patterns(Capability.READ, policy("plan")) == []
 
 
+@pytest.mark.parametrize(
+    "told", [".yml\n", "echo x >> conf", "cat 'sec", ")", "# x", "\n", "ls\n", "() { ls; }", "|| ls"]
+)
+def test_what_a_program_is_told_is_not_read_as_a_whole(told: str, tree: Path) -> None:
+    found = accesses_of(UNREADABLE + told, tree)
+    assert all(one.target != "unreadable" for one in found)
+    for capability in ("read", "write", "execute"):
+        assert decide(found, policy("full", rule("deny", capability, "conf.yml"))).decision is Decision.ASK
+    assert decide(found, policy("full")).decision is Decision.ALLOW
+
+
 RULES = [rule(*pair, "conf.yml") for pair in product(("deny", "ask"), ("read", "write"))]
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(line=LINES, by=st.sampled_from(RULES), level=st.sampled_from(list(PermissionLevel)))
 def test_what_cannot_be_read_never_passes_a_rule_about_files(
-    line: str, by: object, level: PermissionLevel, project: Path
+    line: str, by: ScopedRule, level: PermissionLevel, project: Path
 ) -> None:
     found = accesses_of(line, project)
-    ruling = decide(found, Policy(level=level, rules=(by,)))  # type: ignore[arg-type]
+    ruling = decide(found, Policy(level=level, rules=(by,)))
     if any(one.capability is Capability.EXECUTE and one.target.startswith("$(unreadable) ") for one in found):
         assert ruling.decision is not Decision.ALLOW
 
@@ -337,6 +348,7 @@ OPTIONS = st.sampled_from(["", "-q ", "--quiet ", "-c color.ui=never ", "--no-pa
 def test_no_option_and_no_other_command_hides_what_git_changes(
     command: str, option: str, other: str, between: str, project: Path
 ) -> None:
-    for line in (f"git {option}{command}{between}{other}", f"{other}{between}git {option}{command}"):
+    # On a line of its own behind the other, which may end in a comment.
+    for line in (f"git {option}{command}{between}{other}", f"{other}\ngit {option}{command}"):
         ruling = judge(line, policy("full", rule("deny", "write", "conf.yml")), project)
         assert ruling.decision is not Decision.ALLOW, line

@@ -225,6 +225,26 @@ async def test_what_is_hidden_is_in_no_difference(project: Path, context: ToolCo
         assert "KEY" not in content
 
 
+async def test_what_was_asked_about_by_its_name_is_shown(project: Path, context: ToolContext) -> None:
+    (project / "keys").mkdir()
+    for name in ("keys/k", "b.txt"):
+        (project / name).write_text(f"KEY of {name}\n")
+    git(project, "add", ".")
+    git(project, "commit", "-qm", "Third")
+    hidden = replace(context, hidden=("keys/", "//b.txt"))
+
+    async def shown(*paths: str) -> str:
+        call = ToolCallRequest(call_id="c", name="git", params={"action": "show", "paths": paths})
+        return (await Toolbox.standard().run(call, hidden)).content
+
+    assert "KEY of keys/k" in await shown("./keys/k")
+    assert "KEY of keys/k" in await shown("keys")
+    assert "KEY of keys/k" not in await shown("keys", "b.txt")
+    assert "KEY of keys/k" not in await shown(".")
+    # A pattern of files outside is about none in the project.
+    assert "KEY of b.txt" in await shown()
+
+
 async def test_a_large_difference_is_bounded_and_kept(project: Path, run: Run) -> None:
     (project / "big.txt").write_text("".join(f"{n}\n" for n in range(300_000)))
     git(project, "add", ".")
