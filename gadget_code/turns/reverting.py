@@ -164,7 +164,7 @@ class Reverting:
             restored = await self._restore(files)
         except Unavailable as exc:
             raise Unavailable(
-                exc.code,
+                ErrorCode.DRONE_OFFLINE,
                 f"{files.drone.name} did not say whether it restored the files, and may be at it for some minutes: "
                 "they are as they were, restored, or in between. The conversation is as it was, and its prompts wait "
                 "until then. Look at the files, and try again.",

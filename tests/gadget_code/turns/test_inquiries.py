@@ -235,18 +235,29 @@ async def test_an_answer_that_a_turn_went_on_without_is_not_brought_to_it_again(
 ) -> None:
     played = Played(turn)
     drone.answers["answerInquiry"] = {"ok": False, "error": {"code": "notFound", "message": "No.", "retryable": False}}
-    inquiry = await asked(drone, played, turn)
-    await user.post(f"/inquiries/{inquiry['_id']}/answer", {"choice": "once"})
-    await drone.until("answerInquiry")
-    await drone.send(played.tool_call())
+    first, second = [await asked(drone, played, turn, callId=call) for call in ("c1", "c2")]
+
+    def told(inquiry: dict[str, Any]) -> int:
+        return sum(p["inquiryId"] == inquiry["_id"] for name, p in drone.received if name == "answerInquiry")
+
+    for inquiry in (first, second):
+        await user.post(f"/inquiries/{inquiry['_id']}/answer", {"choice": "once"})
+        await drone.until("answerInquiry", partial(_is_of, inquiry))
+    await drone.send(played.tool_call("c1"))
     await drone.acked(turn["_id"], played.seq)
-    told = drone.count("answerInquiry")
-    await drone.report("busy")  # it is told now of whatever it lacks, and then of its policy
-    await drone.disconnect()
-    await drone.connect()
+    before = told(first), told(second)
     await drone.report("busy")
-    assert drone.count("answerInquiry") == told
-    assert (await user.get(f"/inquiries/{inquiry['_id']}"))["status"] == "answered"
+
+    async def second_is_told_again() -> bool | None:
+        return told(second) > before[1] or None
+
+    await until(second_is_told_again)
+    assert told(first) == before[0]  # its turn would come first
+    assert (await user.get(f"/inquiries/{first['_id']}"))["status"] == "answered"
+
+
+def _is_of(inquiry: dict[str, Any], put: dict[str, Any]) -> bool:
+    return bool(put["inquiryId"] == inquiry["_id"])
 
 
 async def test_a_call_of_an_earlier_step_with_the_same_name_says_nothing(

@@ -221,17 +221,20 @@ async def while_files_are_restored(
     await request
 
 
+async def is_held_back(user: User, turn: dict[str, Any]) -> None:
+    async def is_said() -> bool | None:
+        return "taken back" in ((await user.get(f"/turns/{turn['_id']}"))["statusReason"] or "") or None
+
+    await until(is_said)
+
+
 async def test_a_prompt_that_comes_during_a_revert_waits_and_comes_after_it(user: User, drone: PlayedDrone) -> None:
     session, turns = await three_turns(user, drone)
     path = f"/sessions/{session['_id']}"
     restores(drone, "d")
     async with while_files_are_restored(user, drone, f"{path}/revert", {"turn": turns[1]}) as reverting:
         fourth = await a_turn(user, session, "four")
-
-        async def waits() -> bool | None:
-            return "taken back" in ((await user.get(f"/turns/{fourth['_id']}"))["statusReason"] or "") or None
-
-        await until(waits)
+        await is_held_back(user, fourth)
         for verb, body in (("revert", {"turn": turns[2]}), ("redo", {})):
             answer = await user.http.post(f"{path}/{verb}", json=body)
             problem(answer, 409, "turnNotRunning" if verb == "revert" else "nothingToRedo")
@@ -253,6 +256,7 @@ async def test_a_prompt_that_comes_during_a_redo_reads_what_was_brought_forward(
     await user.post(f"{path}/revert", {"turn": turns[1]})
     async with while_files_are_restored(user, drone, f"{path}/redo", {}) as redoing:
         fourth = await a_turn(user, session, "four")
+        await is_held_back(user, fourth)
         problem(await user.http.post(f"{path}/revert", json={"turn": turns[0]}), 409, "turnNotRunning")
     assert redoing.result().json()["turns"] == turns[1:]
     assert (await drone.order(fourth["_id"]))["afterTurn"] == turns[2]
@@ -274,6 +278,7 @@ async def test_a_prompt_through_another_process_waits_for_a_revert_too(mongodb_u
             async with User(two.url, user.email, user.password, user.token, user.document) as far:
                 async with while_files_are_restored(user, drone, f"{path}/revert", {"turn": turns[1]}):
                     fourth = await a_turn(far, session, "four")
+                    await is_held_back(far, fourth)
                     problem(await far.http.post(f"{path}/revert", json={"turn": turns[2]}), 409, "turnNotRunning")
                 assert (await drone.order(fourth["_id"]))["afterTurn"] == turns[0]
 
@@ -291,11 +296,7 @@ async def test_a_revert_whose_answer_is_lost_says_what_is_known_and_holds_prompt
     await drone.connect()
     await drone.report("available")
     fourth = await a_turn(user, session, "four")  # the drone may be at the files still
-
-    async def waits() -> bool | None:
-        return "taken back" in ((await user.get(f"/turns/{fourth['_id']}"))["statusReason"] or "") or None
-
-    await until(waits)
+    await is_held_back(user, fourth)
 
 
 async def test_a_revert_that_was_refused_holds_nothing(user: User, drone: PlayedDrone) -> None:
