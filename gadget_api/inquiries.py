@@ -32,7 +32,7 @@ class InquiryStatus(StrEnum):
     EXPIRED = "expired"
     """Nobody answered in time: the default counts."""
     WITHDRAWN = "withdrawn"
-    """The turn ended before."""
+    """It need not be answered any more: the turn ended, or went on without."""
 
 
 class Choice(WireModel):
