@@ -15,7 +15,7 @@ from gadget_api.errors import ErrorCode, Unavailable
 
 STATIC = Path(__file__).with_name("static")
 _KEPT_S = 365 * 24 * 3600
-_NOT_PAGES = ("api/", "assets/", "health/", "metrics", "socket.io")
+_NOT_PAGES = frozenset({"api", "assets", "health", "metrics", "openapi.json", "socket.io"})
 """Below these nothing is a page: what is missing there is missing. Nor is any name with a dot a page."""
 
 
@@ -30,7 +30,7 @@ class IdeFiles(StaticFiles):
         try:
             answer = await super().get_response(path, scope)
         except HTTPException as exc:
-            if exc.status_code != 404 or not _is_page(path):
+            if exc.status_code != 404 or not _is_page(scope["path"]):
                 raise
             if not (self._directory / "index.html").is_file():
                 raise Unavailable(
@@ -43,5 +43,7 @@ class IdeFiles(StaticFiles):
         return answer
 
 
-def _is_page(path: str) -> bool:
-    return path == "." or not (path.startswith(_NOT_PAGES) or "." in path.rpartition("/")[2])
+def _is_page(asked: str) -> bool:
+    """By the path as it was asked for, before anything in it was resolved."""
+    names = asked.strip("/").split("/")
+    return names[0] not in _NOT_PAGES and not any("." in name for name in names)
