@@ -34,6 +34,7 @@ from gadget_drone.jobs.jobs import Jobs
 from gadget_drone.journal import Journal
 from gadget_drone.stream import MAX_UNACKED_BYTES, EventStream
 from gadget_drone.supervised import Supervisor
+from gadget_drone.tools.tool import SideEffect, Tool, ToolContext, ToolResult, tool
 
 
 def an_order(**fields: Any) -> WorkOrder:
@@ -64,6 +65,7 @@ class Bench:
         self.control = Control(policy=self.order.policy)
         self.kept: list[Path] = []
         self.has_room = True
+        self.third_party: tuple[Tool, ...] = ()
         self.conversation = Conversation(self.client, SystemMessage(content="You work."), Log(self.client), set())
         self.conversation.add(UserMessage(content="Go."))
 
@@ -93,7 +95,7 @@ class Bench:
                 supervisor=supervisor,
                 sandbox=Sandbox(kind="none"),
                 state=state,
-                third_party=(),
+                third_party=self.third_party,
                 allow_private=False,
                 keep=Keep(blob=self._keep, image=lambda _: None),
             )
@@ -151,6 +153,25 @@ async def test_tools_run_in_order_and_each_result_is_recorded_before_the_next_ca
     assert [event["index"] for event in events if event["type"] == "step"] == [1, 2]
     second = stage.client.requests[1]
     assert [message["role"] for message in second.messages] == ["system", "user", "assistant", "tool", "tool"]
+
+
+async def test_calls_that_only_read_run_side_by_side_and_others_wait_for_them(bench: Any) -> None:
+    both_run = asyncio.Barrier(2)
+
+    @tool(effect=SideEffect.READ_ONLY, access=lambda **_: [])
+    async def meet(context: ToolContext) -> ToolResult:
+        """Wait for the other."""
+        async with asyncio.timeout(20):
+            await both_run.wait()
+        return ToolResult("met")
+
+    stage = bench(Reply(Call("meet"), Call("meet"), Call("write", {"path": "a", "content": "x"})), Reply(Text("Done.")))
+    stage.third_party = (meet,)
+    events = await stage.run()
+    ran = [(event["type"], event["name"]) for event in events if event["type"] in ("toolStarted", "toolCall")]
+    assert ran[:2] == [("toolStarted", "meet")] * 2
+    assert ran[2:4] == [("toolCall", "meet")] * 2
+    assert ran[4:] == [("toolStarted", "write"), ("toolCall", "write")]
 
 
 async def test_there_is_no_limit_on_rounds(tmp_path: Path) -> None:
