@@ -90,6 +90,8 @@ class ToolCall(TurnEvent):
     images: tuple[ImageRef, ...] = Field(default=(), max_length=MAX_IMAGES)
     denied: bool = False
     """Whether permissions, and not the tool, said no."""
+    because: str = Field(default="", max_length=1000)
+    """Why it was allowed, or denied; "" where nothing was to be decided."""
 
     def counted(self, stats: TurnStats, price: ModelPrice | None) -> TurnStats:
         return stats.with_tool_call()

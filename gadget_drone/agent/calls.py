@@ -22,6 +22,7 @@ from gadget_drone.tools.tool import Image, SideEffect, ToolContext, ToolResult
 from gadget_drone.tools.toolbox import Toolbox
 
 _AT_ONCE = 8
+_MAX_WHY_CHARS = 1000
 
 
 @dataclass(frozen=True)
@@ -56,33 +57,33 @@ class Calls:
         for batch in self._batches(self.conversation.open_calls):
             self.control.check()
             await self.events.room()
-            admitted = []
+            admitted: list[tuple[ToolCallRequest, str]] = []
             for call in batch:
                 if call.call_id in started_before and self._changes(call):
                     self._finish(call, ToolResult(INTERRUPTED, is_error=True), 0)
                     continue
                 await self.limits.before_call(call)
                 with self.tracer.span("permission", tool=call.name, call=call.call_id) as span:
-                    refused = await self.permission.refusal(call, await self.context(call))
-                    span.note(denied=refused is not None)
-                if refused is not None:
-                    self._finish(call, refused, 0, denied=True)
+                    word = await self.permission.word(call, await self.context(call))
+                    span.note(denied=word.refusal is not None)
+                if word.refusal is not None:
+                    self._finish(call, word.refusal, 0, denied=bool(word.because), because=word.because)
                 else:
-                    admitted.append(call)
+                    admitted.append((call, word.because))
             if len(batch) == 1 and admitted:
-                await self._run(admitted[0])
+                await self._run(*admitted[0])
             elif admitted:
-                await _together([self._run(call) for call in await self._still_admitted(admitted)])
+                await _together([self._run(*one) for one in await self._still_admitted([call for call, _ in admitted])])
 
-    async def _still_admitted(self, calls: Sequence[ToolCallRequest]) -> list[ToolCallRequest]:
+    async def _still_admitted(self, calls: Sequence[ToolCallRequest]) -> list[tuple[ToolCallRequest, str]]:
         """While one of them was asked about, the rules may have changed for the others."""
         admitted = []
         for call in calls:
-            refused = await self.permission.refusal(call, await self.context(call))
-            if refused is not None:
-                self._finish(call, refused, 0, denied=True)
+            word = await self.permission.word(call, await self.context(call))
+            if word.refusal is not None:
+                self._finish(call, word.refusal, 0, denied=bool(word.because), because=word.because)
             else:
-                admitted.append(call)
+                admitted.append((call, word.because))
         return admitted
 
     def _batches(self, calls: Sequence[ToolCallRequest]) -> Iterator[list[ToolCallRequest]]:
@@ -98,7 +99,7 @@ class Calls:
     def _changes(self, call: ToolCallRequest) -> bool:
         return self.tools.effect_of(call) not in (SideEffect.READ_ONLY, SideEffect.RESUMABLE)
 
-    async def _run(self, call: ToolCallRequest) -> None:
+    async def _run(self, call: ToolCallRequest, because: str) -> None:
         """The journal says that the call starts before it does."""
         changes = self._changes(call)
         if changes:
@@ -111,9 +112,17 @@ class Calls:
         with self.tracer.span("tool", tool=call.name, call=call.call_id) as span:
             result = await self.finished(call, await self.tools.run(call, await self.context(call)))
             span.note(isError=result.is_error)
-        self._finish(call, result, int((time.monotonic() - begun) * 1000))
+        self._finish(call, result, int((time.monotonic() - begun) * 1000), because=because)
 
-    def _finish(self, call: ToolCallRequest, result: ToolResult, duration_ms: int, *, denied: bool = False) -> None:
+    def _finish(
+        self,
+        call: ToolCallRequest,
+        result: ToolResult,
+        duration_ms: int,
+        *,
+        denied: bool = False,
+        because: str = "",
+    ) -> None:
         self.limits.after_call(call, result.content)
         images = tuple(ref for image in result.images if (ref := self.keep.image(image)) is not None)
         self.events.emit(
@@ -127,6 +136,7 @@ class Calls:
             blob=self.keep.blob(result.whole) if result.whole is not None else None,
             images=images,
             denied=denied,
+            because=because[:_MAX_WHY_CHARS],
         )
         message = ToolMessage(call_id=call.call_id, name=call.name, content=result.content, images=images)
         self.conversation.add(message)

@@ -37,6 +37,16 @@ _MAX_VERDICTS = 20
 
 
 @dataclass(frozen=True)
+class Word:
+    """What was decided about a call."""
+
+    because: str
+    """Why, in words for a person; "" where nothing was to be decided."""
+    refusal: ToolResult | None = None
+    """What the model is told in place of a result; None when the call may run."""
+
+
+@dataclass(frozen=True)
 class Permission:
     tools: Toolbox
     control: Control
@@ -44,8 +54,8 @@ class Permission:
     repository: Sequence[ScopedRule]
     """The rules in the repository; they count when the policy trusts it."""
 
-    async def refusal(self, call: ToolCallRequest, context: ToolContext) -> ToolResult | None:
-        """What the model is told in place of a result; None when the call may run."""
+    async def word(self, call: ToolCallRequest, context: ToolContext) -> Word:
+        """Allowed or not, by the rules as they are now; asks the user where they say so."""
         approved: tuple[str, tuple[Access, ...]] | None = None
         for attempt in range(_MAX_ATTEMPTS):
             key = f"approval {call.call_id}{f' {attempt}' if attempt else ''}"
@@ -54,13 +64,13 @@ class Permission:
                 ruling = self._ruling(accesses)
                 if ruling.decision is not Decision.ASK:
                     self.inquiries.withdraw(key, _DENIAL)
-                    is_denied = ruling.decision is Decision.DENY
-                    return _denied(_reasons(ruling.verdicts, Decision.DENY)) if is_denied else None
+                    because = _reasons(ruling.verdicts, ruling.decision)
+                    return _denied(because) if ruling.decision is Decision.DENY else Word(because)
                 shown = await self._shown(call, context), tuple(accesses)
             except ToolError as error:
-                return ToolResult(error.message, is_error=True)  # it would fail: nobody need be asked
+                return Word("", ToolResult(error.message, is_error=True))  # it would fail: nobody need be asked
             if shown == approved:
-                return None
+                return Word("The user approved it.")
             # What was approved is not what would run now: a file has changed meanwhile.
             refused = await self._asked(call, key, shown[0], accesses, ruling)
             if refused is not None:
@@ -78,7 +88,8 @@ class Permission:
 
     async def _asked(
         self, call: ToolCallRequest, key: str, detail: str, accesses: Sequence[Access], ruling: Ruling
-    ) -> ToolResult | None:
+    ) -> Word | None:
+        """None when the user said yes."""
         if len(orjson.dumps(detail.encode(errors="replace").decode())) > MAX_DETAIL_BYTES:
             return _denied(f"only {MAX_DETAIL_BYTES:,} bytes can be shown for approval; do it in smaller parts")
         rule = suggest([verdict.access for verdict in ruling.verdicts if verdict.decision is Decision.ASK])
@@ -97,7 +108,8 @@ class Permission:
         )
         if said.status is InquiryStatus.WITHDRAWN:
             now = self._ruling(accesses)
-            return None if now.decision is Decision.ALLOW else _denied(_reasons(now.verdicts, Decision.DENY))
+            because = _reasons(now.verdicts, now.decision)
+            return Word(because) if now.decision is Decision.ALLOW else _denied(because)
         if said.answer.choice in (ONCE, FOR_SESSION, FOR_PROJECT):
             return None
         if said.status is InquiryStatus.EXPIRED:
@@ -140,8 +152,9 @@ def _choices(rule: Rule | None) -> list[Choice]:
 
 
 def _reasons(verdicts: Sequence[Verdict], decision: Decision) -> str:
-    return " ".join(verdict.because for verdict in verdicts if verdict.decision is decision)
+    return " ".join(dict.fromkeys(verdict.because for verdict in verdicts if verdict.decision is decision))
 
 
-def _denied(reason: str) -> ToolResult:
-    return ToolResult(f"Not permitted: {reason.rstrip('.')}. Do not try to get around this.", is_error=True)
+def _denied(reason: str) -> Word:
+    told = f"Not permitted: {reason.rstrip('.')}. Do not try to get around this."
+    return Word(reason, ToolResult(told, is_error=True))

@@ -49,7 +49,9 @@ async def test_at_the_level_ask_a_write_shows_its_bytes_and_waits(stage_for: Any
     over = await stage.user.until_over(turn["_id"])
     assert (over["status"], over["inquiry"]) == ("finished", None)
     assert (stage.checkout / "new.txt").read_text() == "new\n"
-    types = [event["type"] for event in await stage.user.events(turn["_id"])]
+    events = await stage.user.events(turn["_id"])
+    assert [event["because"] for event in events if event["type"] == "toolCall"] == ["The user approved it."]
+    types = [event["type"] for event in events]
     assert types.index("inquiryAsked") < types.index("inquiryAnswered") < types.index("toolStarted")
 
 
@@ -66,6 +68,7 @@ async def test_no_with_words_is_told_to_the_model_and_nothing_is_written(stage_f
     assert not (stage.checkout / "new.txt").exists()
     [call] = [event for event in await stage.user.events(turn["_id"]) if event["type"] == "toolCall"]
     assert (call["denied"], call["isError"]) == (True, True)
+    assert "the user said no" in call["because"]
 
 
 async def test_the_first_answer_counts_and_another_client_learns_it(stage_for: Any) -> None:
