@@ -90,9 +90,6 @@ class Control:
         finally:
             self._asking -= 1
 
-    def has_answer(self, inquiry: str) -> bool:
-        return inquiry in self._answers
-
     def check(self) -> None:
         """Between two steps. Raises Stopping."""
         if self.is_stopping:

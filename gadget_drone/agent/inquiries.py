@@ -37,6 +37,8 @@ class Inquiries:
         self._order = order
         self._events = events
         self._control = control
+        self._heard: set[str] = set()
+        """Inquiries whose answers were told of."""
         self.waited_s = 0.0
         """For how long the turn has waited for answers on this drone."""
 
@@ -92,20 +94,14 @@ class Inquiries:
             answer = InquiryAnswer(inquiry_id=inquiry_id, status=InquiryStatus.EXPIRED, answer=default)
         finally:
             self.waited_s += time.monotonic() - begun
-        self._events.emit(InquiryAnswered, answer=answer)
+        if inquiry_id not in self._heard:
+            self._heard.add(inquiry_id)
+            self._events.emit(InquiryAnswered, answer=answer)
         return answer
 
     def was_asked(self, key: str) -> bool:
         """Whether it was, before a crash perhaps."""
         return self._id(key) in self._control.asked
-
-    def withdraw(self, key: str, default: Answer) -> None:
-        """What was asked before a crash, and is not answered, need not be any more."""
-        inquiry_id = self._id(key)
-        if inquiry_id in self._control.asked and not self._control.has_answer(inquiry_id):
-            answer = InquiryAnswer(inquiry_id=inquiry_id, status=InquiryStatus.WITHDRAWN, answer=default)
-            self._control.put_answer(answer)
-            self._events.emit(InquiryAnswered, answer=answer)
 
     def _id(self, key: str) -> str:
         return hashlib.sha256(f"{self._order.turn.id} {key}".encode()).hexdigest()[:24]

@@ -1,6 +1,7 @@
 """The door before each tool call: allowed, denied, or asked about, with the exact bytes and the reason."""
 
 import asyncio
+import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,26 +57,25 @@ class Permission:
 
     async def word(self, call: ToolCallRequest, context: ToolContext) -> Word:
         """Allowed or not, by the rules as they are now; asks the user where they say so."""
-        approved: tuple[str, tuple[Access, ...]] | None = None
-        for attempt in range(_MAX_ATTEMPTS):
-            key = f"approval {call.call_id}{f' {attempt}' if attempt else ''}"
+        approved = ""
+        for _ in range(_MAX_ATTEMPTS):
             try:
                 accesses = await asyncio.to_thread(_judged, self.tools.accesses(call), context.project_dir)
                 ruling = self._ruling(accesses)
                 if ruling.decision is not Decision.ASK:
-                    self.inquiries.withdraw(key, _DENIAL)
                     because = _reasons(ruling.verdicts, ruling.decision)
                     return _denied(because) if ruling.decision is Decision.DENY else Word(because)
-                shown = await self._shown(call, context), tuple(accesses)
+                shown = await self._shown(call, context)
             except ToolError as error:
                 return Word("", ToolResult(error.message, is_error=True))  # it would fail: nobody need be asked
-            if shown == approved:
+            # An approval is for these bytes: a file may change while the user thinks, or while a drone is away.
+            key = f"approval {call.call_id} {_digest(shown, accesses)}"
+            if key == approved:
                 return Word("The user approved it.")
-            # What was approved is not what would run now: a file has changed meanwhile.
-            refused = await self._asked(call, key, shown[0], accesses, ruling)
+            refused = await self._asked(call, key, shown, accesses, ruling)
             if refused is not None:
                 return refused
-            approved = shown
+            approved = key
         return _denied("what it works on changes all the time")
 
     async def _shown(self, call: ToolCallRequest, context: ToolContext) -> str:
@@ -132,6 +132,11 @@ def _judged(accesses: Sequence[Access], project_dir: Path) -> list[Access]:
             case _:
                 judged.append(access)
     return judged
+
+
+def _digest(detail: str, accesses: Sequence[Access]) -> str:
+    said = [detail.encode(errors="replace").decode(), *(f"{a.capability} {a.target}" for a in accesses)]
+    return hashlib.sha256(orjson.dumps(said)).hexdigest()[:16]
 
 
 def _flags(call: ToolCallRequest) -> str:

@@ -130,6 +130,23 @@ async def test_what_would_change_another_place_than_was_approved_is_asked_again(
     assert "x = 2" not in (stage.checkout / "a.py").read_text()
 
 
+async def test_an_approval_is_for_the_bytes_that_were_shown_also_after_a_crash(stage_for: Any) -> None:
+    edit = Call("edit", {"path": "a.py", "edits": [{"old_text": "x = 1", "new_text": "x = 2"}]})
+    stage = await stage_for(Script([Reply(edit), Reply(Text("Done."))]), files={"a.py": "safe:\n    x = 1\n"})
+    await change(stage, level="ask")
+    turn = await stage.ide.submit(stage.session["_id"], "Edit it.")
+    inquiry = await pending(stage.user)
+    stage.drone.kill()
+    await stage.user.post(f"/inquiries/{inquiry['_id']}/answer", {"choice": "once"})
+    (stage.checkout / "a.py").write_text("danger:\n    x = 1\n")
+    stage.drone.start()
+    second = await pending(stage.user)
+    assert "danger" in second["detail"]
+    await stage.user.post(f"/inquiries/{second['_id']}/answer", {"choice": "deny"})
+    await stage.user.until_over(turn["_id"])
+    assert (stage.checkout / "a.py").read_text() == "danger:\n    x = 1\n"
+
+
 async def test_a_question_outlives_its_drone(stage_for: Any) -> None:
     ask = Call("ask_user", {"question": "Which colour?", "choices": ["Red", "Blue"]})
     stage = await stage_for(Script([Reply(ask), Reply(Text("Green it is."))]))
