@@ -1,5 +1,6 @@
 """What a running turn asks its user: answered once, from any client, and brought to the drone until it has taken it."""
 
+import asyncio
 import logging
 
 from gadget_api.commands import InquiryChanged, PutAnswer, SessionUpdated
@@ -14,6 +15,10 @@ from gadget_code.turns.policies import Policies
 
 log = logging.getLogger(__name__)
 
+_LOOKS = 20
+_LOOK_AGAIN_S = 0.1
+"""Two seconds in all: events are relayed at once, and stored a few milliseconds later."""
+
 
 class Inquiries:
     def __init__(self, store: Store, rooms: Rooms, policies: Policies, background: Background) -> None:
@@ -25,7 +30,7 @@ class Inquiries:
     async def answer(self, user: str, inquiry_id: str, answer: Answer) -> Inquiry:
         """Takes the user's answer: when this returns, a majority has it. The first one counts, and the same again is no
         other. Raises NotFound, InvalidInput, and Conflict when it was closed otherwise."""
-        inquiry = await self._store.inquiries.owned(user, inquiry_id)
+        inquiry = await self._stored(user, inquiry_id)
         if problem := inquiry.check(answer):
             raise InvalidInput(problem)
         if inquiry.status is InquiryStatus.PENDING:
@@ -42,6 +47,16 @@ class Inquiries:
         await self._remember(inquiry, answer)
         self._background.start(self.deliver(inquiry), f"answer to inquiry {inquiry.id}")
         return inquiry
+
+    async def _stored(self, user: str, inquiry_id: str) -> Inquiry:
+        """The user's inquiry. One that a client was just shown may be on its way to the database still. Raises
+        NotFound."""
+        for _ in range(_LOOKS):
+            try:
+                return await self._store.inquiries.owned(user, inquiry_id)
+            except NotFound:
+                await asyncio.sleep(_LOOK_AGAIN_S)
+        return await self._store.inquiries.owned(user, inquiry_id)
 
     async def tell(self, inquiry: Inquiry) -> None:
         """Every client of the user learns where it stands."""
