@@ -109,11 +109,6 @@ class Workspace:
     def checkpoints_dir(self) -> Path:
         return self.gadget_dir / "checkpoints"
 
-    @property
-    def home_dir(self) -> Path:
-        """The home directory of commands in the sandbox."""
-        return self.gadget_dir / "home"
-
     def note_connection(self, *, is_connected: bool) -> None:
         """For `gadget-drone status`."""
         with suppress(OSError, ValueError):  # nothing depends on it

@@ -63,28 +63,23 @@ class Calls:
                     self._finish(call, ToolResult(INTERRUPTED, is_error=True), 0)
                     continue
                 await self.limits.before_call(call)
-                with self.tracer.span("permission", tool=call.name, call=call.call_id) as span:
-                    word = await self.permission.word(call, await self.context(call))
-                    span.note(denied=word.refusal is not None)
-                if word.refusal is not None:
-                    self._finish(call, word.refusal, 0, denied=bool(word.because), because=word.because)
-                else:
-                    admitted.append((call, word.because))
+                admitted += await self._admitted(call)
             if len(batch) == 1 and admitted:
                 await self._run(*admitted[0])
             elif admitted:
-                await _together([self._run(*one) for one in await self._still_admitted([call for call, _ in admitted])])
+                # While one of them was asked about, the rules may have changed for the others.
+                still = [one for call, _ in admitted for one in await self._admitted(call)]
+                await _together([self._run(*one) for one in still])
 
-    async def _still_admitted(self, calls: Sequence[ToolCallRequest]) -> list[tuple[ToolCallRequest, str]]:
-        """While one of them was asked about, the rules may have changed for the others."""
-        admitted = []
-        for call in calls:
+    async def _admitted(self, call: ToolCallRequest) -> list[tuple[ToolCallRequest, str]]:
+        """The call, and why it may run; nothing when it may not, and has its result."""
+        with self.tracer.span("permission", tool=call.name, call=call.call_id) as span:
             word = await self.permission.word(call, await self.context(call))
-            if word.refusal is not None:
-                self._finish(call, word.refusal, 0, denied=bool(word.because), because=word.because)
-            else:
-                admitted.append((call, word.because))
-        return admitted
+            span.note(denied=word.refusal is not None)
+        if word.refusal is None:
+            return [(call, word.because)]
+        self._finish(call, word.refusal, 0, denied=bool(word.because), because=word.because)
+        return []
 
     def _batches(self, calls: Sequence[ToolCallRequest]) -> Iterator[list[ToolCallRequest]]:
         batch: list[ToolCallRequest] = []

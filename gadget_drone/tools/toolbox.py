@@ -44,11 +44,6 @@ class Toolbox:
         """The built-in tools, and those of `find_tools`."""
         return cls((*BUILT_IN, *third_party))
 
-    @classmethod
-    def read_only(cls) -> "Toolbox":
-        """The built-in tools that change nothing, whatever they are called with: what plan mode works with."""
-        return cls(tool for tool in BUILT_IN if tool.effect is SideEffect.READ_ONLY)
-
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """What the model is told; always in the same order, so that a request's prefix stays the same."""
