@@ -15,7 +15,7 @@ from gadget_api.traces import Tracer
 from gadget_drone.agent.control import Control
 from gadget_drone.agent.conversation import Conversation
 from gadget_drone.agent.limits import Limits
-from gadget_drone.agent.permission import Permission
+from gadget_drone.agent.permission import Permission, Word
 from gadget_drone.agent.snapshots import Snapshots
 from gadget_drone.stream import EventStream
 from gadget_drone.tools.tool import Image, SideEffect, ToolContext, ToolResult
@@ -57,7 +57,7 @@ class Calls:
         for batch in self._batches(self.conversation.open_calls):
             self.control.check()
             await self.events.room()
-            admitted: list[tuple[ToolCallRequest, str]] = []
+            admitted: list[tuple[ToolCallRequest, Word]] = []
             for call in batch:
                 if call.call_id in started_before and self._changes(call):
                     self._finish(call, ToolResult(INTERRUPTED, is_error=True), 0)
@@ -71,13 +71,13 @@ class Calls:
                 still = [one for call, _ in admitted for one in await self._admitted(call)]
                 await _together([self._run(*one) for one in still])
 
-    async def _admitted(self, call: ToolCallRequest) -> list[tuple[ToolCallRequest, str]]:
-        """The call, and why it may run; nothing when it may not, and has its result."""
+    async def _admitted(self, call: ToolCallRequest) -> list[tuple[ToolCallRequest, Word]]:
+        """The call, and the word that it may run; nothing when it may not, and has its result."""
         with self.tracer.span("permission", tool=call.name, call=call.call_id) as span:
             word = await self.permission.word(call, await self.context(call))
             span.note(denied=word.refusal is not None)
         if word.refusal is None:
-            return [(call, word.because)]
+            return [(call, word)]
         self._finish(call, word.refusal, 0, denied=bool(word.because), because=word.because)
         return []
 
@@ -94,9 +94,9 @@ class Calls:
     def _changes(self, call: ToolCallRequest) -> bool:
         return self.tools.effect_of(call) not in (SideEffect.READ_ONLY, SideEffect.RESUMABLE)
 
-    async def _run(self, call: ToolCallRequest, because: str) -> None:
+    async def _run(self, call: ToolCallRequest, word: Word) -> None:
         """The journal says that the call starts before it does."""
-        changes = self._changes(call)
+        changes = self._changes(call) and not word.only_reads
         if changes:
             await self.snapshots.taken()
             self.snapshots.note_change()
@@ -107,7 +107,7 @@ class Calls:
         with self.tracer.span("tool", tool=call.name, call=call.call_id) as span:
             result = await self.finished(call, await self.tools.run(call, await self.context(call)))
             span.note(isError=result.is_error)
-        self._finish(call, result, int((time.monotonic() - begun) * 1000), because=because)
+        self._finish(call, result, int((time.monotonic() - begun) * 1000), because=word.because)
 
     def _finish(
         self,

@@ -77,6 +77,8 @@ class Loop:
 
     async def _ask(self) -> Answer:
         """One answer, from whichever model gives one."""
+        if self.jobs.are_running:
+            self.snapshots.note_change()
         self.snapshots.take()
         await self.window.fit()
         while True:

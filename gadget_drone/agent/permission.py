@@ -24,7 +24,7 @@ from gadget_api.messages import ToolCallRequest
 from gadget_api.permissions import Access, Capability, Decision, Rule, ScopedRule, Verdict
 from gadget_drone.agent.control import Control
 from gadget_drone.agent.inquiries import Inquiries
-from gadget_drone.permissions.decide import Ruling, decide
+from gadget_drone.permissions.decide import Ruling, decide, only_read
 from gadget_drone.permissions.shell import accesses_of
 from gadget_drone.permissions.suggest import suggest
 from gadget_drone.tools.confined import relative_target
@@ -43,6 +43,8 @@ class Word:
 
     because: str
     """Why, in words for a person; "" where nothing was to be decided."""
+    only_reads: bool = False
+    """Whether the call is known to change nothing."""
     refusal: ToolResult | None = None
     """What the model is told in place of a result; None when the call may run."""
 
@@ -64,10 +66,10 @@ class Permission:
                 ruling = self._ruling(accesses)
                 if ruling.decision is not Decision.ASK:
                     because = _reasons(ruling.verdicts, ruling.decision)
-                    return _denied(because) if ruling.decision is Decision.DENY else Word(because)
+                    return _denied(because) if ruling.decision is Decision.DENY else Word(because, only_read(accesses))
                 shown = await self._shown(call, context)
             except ToolError as error:
-                return Word("", ToolResult(error.message, is_error=True))  # it would fail: nobody need be asked
+                return Word("", refusal=ToolResult(error.message, is_error=True))  # it would fail: nobody need be asked
             # An approval is for these bytes: a file may change while the user thinks, or while a drone is away.
             key = f"approval {call.call_id} {_digest(shown, accesses)}"
             if key == approved:
@@ -162,4 +164,4 @@ def _reasons(verdicts: Sequence[Verdict], decision: Decision) -> str:
 
 def _denied(reason: str) -> Word:
     told = f"Not permitted: {reason.rstrip('.')}. Do not try to get around this."
-    return Word(reason, ToolResult(told, is_error=True))
+    return Word(reason, refusal=ToolResult(told, is_error=True))

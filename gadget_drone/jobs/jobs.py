@@ -59,6 +59,11 @@ class Jobs:
         """In the order of their starts."""
         return tuple(self._jobs.values())
 
+    @property
+    def are_running(self) -> bool:
+        """Whether any of them still runs."""
+        return any(job.is_running for job in self._jobs.values())
+
     def ended(self) -> tuple[Job, ...]:
         """Those that have ended and of which neither this nor an answer of a tool has said so before."""
         found = tuple(job for job in self._jobs.values() if not job.is_running and not job.is_end_told)

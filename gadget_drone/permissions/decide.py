@@ -52,6 +52,15 @@ def decide(accesses: Sequence[Access], policy: Policy, *, repository: Sequence[S
     return Ruling(max((v.decision for v in verdicts), key=_STRICTNESS.index, default=Decision.ALLOW), verdicts)
 
 
+def only_read(accesses: Sequence[Access]) -> bool:
+    """Whether a call with these accesses is known to change nothing: there are some, and each only reads."""
+    return bool(accesses) and all(
+        access.capability is Capability.READ
+        or (access.capability is Capability.EXECUTE and only_reads(access.target))
+        for access in accesses
+    )
+
+
 def allows_network(policy: Policy, *, repository: Sequence[ScopedRule] = ()) -> bool:
     """Whether commands may have the network: their sandbox has it whole or not at all."""
     access = Access(capability=Capability.NETWORK, target="*")
