@@ -20,11 +20,12 @@ from typing import Any
 import orjson
 from pymongo import IndexModel
 from pymongo.asynchronous.collection import AsyncCollection
-from pymongo.errors import BulkWriteError
+from pymongo.errors import BulkWriteError, OperationFailure
 
 from gadget_api.events import DELTA_TYPES, HISTORY_TYPES
 from gadget_api.model import utc_now
 from gadget_code.store.records import SCHEMA_VERSION, Document, store_errors
+from gadget_code.store.together import Together
 
 _DUPLICATE_KEY = 11000
 
@@ -80,6 +81,7 @@ class EventStore:
         self.collection = collection
         self._keep_deltas = keep_deltas
         """How long; None: as long as their session."""
+        self._inserts = Together(self._insert, lambda documents: sum(len(document["body"]) for document in documents))
 
     async def put(self, turn: str, events: Sequence[StoredEvent]) -> bool:
         """Stores a group, in the place of what an epoch before left there. Returns after a majority has it; False when
@@ -91,18 +93,31 @@ class EventStore:
                 if document["type"] in DELTA_TYPES:
                     document["expireAt"] = expire_at
         with store_errors():
-            try:
-                await self.collection.insert_many(documents, ordered=False)
-                return True
-            except BulkWriteError as exc:
-                if any(error["code"] != _DUPLICATE_KEY for error in exc.details["writeErrors"]):
-                    raise
-                there = [documents[error["index"]] for error in exc.details["writeErrors"]]
-            for document in there:
+            for document in await self._inserts.do(documents):
                 ours = {"_id": document["_id"], "epoch": {"$lte": document["epoch"]}}
                 if not (await self.collection.replace_one(ours, document)).matched_count:
                     return False
         return True
+
+    async def _insert(self, groups: Sequence[Sequence[Document]]) -> list[list[Document] | BaseException]:
+        """Inserts the groups of several turns; for each, those of its documents that are there already."""
+        documents = [document for group in groups for document in group]
+        try:
+            await self.collection.insert_many(documents, ordered=False)
+        except BulkWriteError as exc:
+            failed = {error["index"]: error["code"] for error in exc.details["writeErrors"]}
+        else:
+            return [[] for _ in groups]
+        there: list[list[Document] | BaseException] = []
+        start = 0
+        for group in groups:
+            codes = {index - start: failed[index] for index in range(start, start + len(group)) if index in failed}
+            start += len(group)
+            if all(code == _DUPLICATE_KEY for code in codes.values()):
+                there.append([group[index] for index in codes])
+            else:
+                there.append(OperationFailure("an event was not stored"))
+        return there
 
     async def after(self, turn: str, seq: int, *, up_to: int, limit: int) -> list[StoredEvent]:
         """The next `limit` events of a turn after `seq`, in order."""

@@ -1,19 +1,21 @@
 """Turns as documents: what their events add up to, and where they stand."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from pymongo import IndexModel
+from pymongo import IndexModel, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 
 from gadget_api.budgets import Spent
 from gadget_api.errors import Conflict
-from gadget_api.ids import id_after
+from gadget_api.ids import id_after, new_id
 from gadget_api.model import utc_now
 from gadget_api.turn_states import COMPLETE, END, REFUSE, Transition
 from gadget_api.turns import MAX_STEERS, ChatTurn, ChatTurnStatus, Steer, Waiting
 from gadget_code.store.records import Document, Records, store_errors
+from gadget_code.store.together import Together
 
 _UNFINISHED = [ChatTurnStatus.QUEUED, ChatTurnStatus.PROCESSING]
 
@@ -49,9 +51,25 @@ def _searched(turn: ChatTurn) -> str:
     return f"{turn.prompts.user[:_SEARCHED]}\n{turn.response[:_SEARCHED]}"
 
 
+@dataclass(frozen=True)
+class _Taken:
+    """What the next events of a turn make of it."""
+
+    turn: ChatTurn
+    update: Document
+    id: str
+    """Kept with the turn, to know its newest write by."""
+
+    @property
+    def query(self) -> Document:
+        turn = self.turn
+        return {"_id": turn.id, "epoch": turn.epoch, "status": turn.status, "lastSeq": turn.last_seq}
+
+
 class TurnStore(Records[ChatTurn]):
     def __init__(self, collection: AsyncCollection[Document]) -> None:
         super().__init__(collection, ChatTurn, "turn")
+        self._takes = Together(self._take_all_in)
 
     async def submit(self, turn: ChatTurn, traceparent: str | None = None) -> tuple[ChatTurn, bool]:
         """Stores a new turn, or answers the one that the same prompt made before; and whether it is new.
@@ -171,12 +189,13 @@ class TurnStore(Records[ChatTurn]):
 
     async def take_in(self, turn: ChatTurn, after: ChatTurn, steered: list[str], images: Collection[str] = ()) -> bool:
         """Writes what its next events make of `turn`; False when it is not as it was read any more (`Store.record`)."""
-        fields = {"thinking", "response", "stats", "last_seq", "inquiry", "checkpoint", "last_checkpoint"}
+        fields = {"thinking", "response", "stats", "inquiry", "checkpoint", "last_checkpoint"}
         if after.status.is_over:
             legal = [by for by in (COMPLETE, END) if turn.status in by.sources and after.status in by.targets]
             assert legal, f"from {turn.status} to {after.status}"
             fields |= {"status", "waiting", "status_reason", "error"}
-        update: Document = {"$set": after.model_dump(include=fields)}
+        changed = {name for name in fields if getattr(after, name) != getattr(turn, name)}
+        update: Document = {"$set": after.model_dump(include={"last_seq", *changed})}
         if after.status.is_over:
             update["$set"]["store.text"] = _searched(after)
         known = {"store.steered": steered, "store.images": list(images)}
@@ -184,9 +203,23 @@ class TurnStore(Records[ChatTurn]):
             update["$pull"] = {"steers": {"steerId": {"$in": steered}}}
         if any(known.values()):
             update["$addToSet"] = {name: {"$each": ids} for name, ids in known.items() if ids}
-        query = {"_id": turn.id, "epoch": turn.epoch, "status": turn.status, "lastSeq": turn.last_seq}
+        update["$set"]["store.take"] = take = new_id()
         with store_errors():
-            return bool((await self.collection.update_one(query, update)).matched_count)
+            return await self._takes.do(_Taken(turn, update, take))
+
+    async def _take_all_in(self, taken: Sequence["_Taken"]) -> list[bool]:
+        """`take_in` for several turns."""
+        if len(taken) == 1:
+            [one] = taken
+            return [bool((await self.collection.update_one(one.query, one.update)).matched_count)]
+        updates = [UpdateOne(one.query, one.update) for one in taken]
+        done = await self.collection.bulk_write(updates, ordered=False)
+        if done.matched_count == len(taken):
+            return [True] * len(taken)
+        # Which of them, the answer does not say.
+        its = {"_id": {"$in": [one.turn.id for one in taken]}, "store.take": {"$in": [one.id for one in taken]}}
+        kept = {document["store"]["take"] async for document in self.collection.find(its, {"store.take": 1})}
+        return [one.id in kept for one in taken]
 
     async def spent_before(self, turn: ChatTurn) -> Spent:
         """What the session's turns before this one have used; those that were taken back have cost, too."""

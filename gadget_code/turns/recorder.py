@@ -11,6 +11,7 @@ import logging
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
@@ -20,7 +21,15 @@ from pydantic import ValidationError
 
 from gadget_api.commands import TurnAck, TurnResend, TurnRevoked
 from gadget_api.errors import ErrorCode, ErrorInfo, GadgetError, InvalidInput, Unavailable
-from gadget_api.events import EVENT_TYPES, InquiryAsked, Steered, Step, TurnEvent, WorkOrderComplete
+from gadget_api.events import (
+    EVENT_TYPES,
+    InquiryAnswered,
+    InquiryAsked,
+    Steered,
+    Step,
+    TurnEvent,
+    WorkOrderComplete,
+)
 from gadget_api.inquiries import InquiryStatus
 from gadget_api.providers import ModelPrice
 from gadget_api.turns import ChatTurn, ChatTurnStatus
@@ -38,6 +47,11 @@ log = logging.getLogger(__name__)
 
 _GROUP_EVENTS = 500
 _GROUP_BYTES = 4 * 1024 * 1024  # far under the 48 MB a MongoDB message may have
+_PACE_S = 0.025
+"""Between the beginnings of two groups of a turn: what comes meanwhile is one. Nobody waits for it but a drone that
+has sent `_PACED_BYTES`, and whoever waits for an end, a question or a message to be before the model."""
+_PACED_BYTES = 256 * 1024
+_URGENT = (InquiryAsked, InquiryAnswered, Steered, WorkOrderComplete)
 _UNSTORED_BYTES = 16 * 1024 * 1024
 """A drone of ours sends 2 MB ahead of what is acknowledged; one that sends this much has to wait."""
 _RETRY_S = (0.1, 0.25, 0.5, 1.0, 2.0)
@@ -71,6 +85,10 @@ class _Stream:
     """Of the newest event that was taken and relayed."""
     unstored: deque[tuple[StoredEvent, TurnEvent]] = field(default_factory=deque)
     writer: asyncio.Task[None] | None = None
+    is_urgent: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set by what is to be stored at once."""
+    written_at: float = -1.0
+    """When the writing of its newest group began; monotonic seconds."""
     asked_resend_after: int = -1
     asked_at: float = 0.0
     """Monotonic seconds."""
@@ -244,6 +262,7 @@ class Recorder:
 
     async def _settle(self, stream: _Stream) -> None:
         if (writer := stream.writer) is not None:
+            stream.is_urgent.set()
             # Whatever is not stored in time the drone still has, and sends again.
             await asyncio.wait([writer], timeout=_STOP_S)
             writer.cancel()
@@ -259,6 +278,8 @@ class Recorder:
         stored = _stored(event, payload)
         stream.unstored.append((stored, event))
         stream.unstored_bytes += len(stored.body)
+        if stream.unstored_bytes > _PACED_BYTES or isinstance(event, _URGENT):
+            stream.is_urgent.set()
         if stream.writer is None:
             stream.writer = self._background.start(self._write(stream), f"writer of turn {event.turn_id}")
 
@@ -288,6 +309,7 @@ class Recorder:
         failures = 0
         try:
             while stream.unstored:
+                await _paced(stream)
                 try:
                     await self._store_next(stream)
                     failures = 0
@@ -305,6 +327,8 @@ class Recorder:
     async def _store_next(self, stream: _Stream) -> None:
         """Stores one group and acknowledges it. Raises Unavailable; it may be stored then."""
         group = _group(stream.unstored)
+        stream.is_urgent.clear()
+        stream.written_at = time.monotonic()
         turn = after = stream.turn
         for _, event in group:
             after = after_event(after, event, _price(stream, event))
@@ -371,6 +395,13 @@ class Recorder:
     async def revoke(self, drone: str, turn: str, code: ErrorCode, message: str) -> None:
         """Tells the drone that the turn is not its own (any more)."""
         await self._rooms.tell_drone(drone, "turnRevoked", TurnRevoked(turn_id=turn, code=code, message=message))
+
+
+async def _paced(stream: _Stream) -> None:
+    """Waits until the next group may be written: a moment after the last, or when it is urgent."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(stream.written_at + _PACE_S - time.monotonic()):
+            await stream.is_urgent.wait()
 
 
 def _is_own(event: InquiryAsked, turn: ChatTurn) -> bool:

@@ -55,8 +55,7 @@ def decide(accesses: Sequence[Access], policy: Policy, *, repository: Sequence[S
 def only_read(accesses: Sequence[Access]) -> bool:
     """Whether a call with these accesses is known to change nothing: there are some, and each only reads."""
     return bool(accesses) and all(
-        access.capability is Capability.READ
-        or (access.capability is Capability.EXECUTE and only_reads(access.target))
+        access.capability is Capability.READ or (access.capability is Capability.EXECUTE and only_reads(access.target))
         for access in accesses
     )
 
