@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 _PARTS: dict[str, tuple[str, ...]] = {
@@ -18,12 +19,15 @@ _WHOLE = (
 """Version managers: their programs need the rest of them, and they keep no secrets of their own."""
 
 
-def toolchains(env: Mapping[str, str], home: Path) -> list[Path]:
+def toolchains(env: Mapping[str, str], home: str) -> list[str]:
     """What is to be seen, read-only, of `home` and other places that are hidden, as far as it exists."""
-    found = dict.fromkeys(
-        path for directory in env.get("PATH", "").split(os.pathsep) if directory for path in _of(Path(directory), home)
-    )
-    return [path for path in found if path.exists()]
+    return [path for path in _named(env.get("PATH", ""), home) if os.path.exists(path)]
+
+
+@lru_cache(16)
+def _named(path: str, home: str) -> tuple[str, ...]:
+    directories = (Path(directory) for directory in path.split(os.pathsep) if directory)
+    return tuple(dict.fromkeys(str(tool) for directory in directories for tool in _of(directory, Path(home))))
 
 
 def _of(directory: Path, home: Path) -> Iterator[Path]:

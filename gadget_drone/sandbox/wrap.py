@@ -60,11 +60,12 @@ def wrap(
     binary = find_bubblewrap()
     if binary is None:
         raise FileNotFoundError("bubblewrap is not installed")
-    project, workspace = project_dir.resolve(), workspace_dir.resolve()
-    home = Path(os.path.realpath(env.get("HOME") or os.path.expanduser("~")))
-    own = workspace / ".gadget"
+    # Text, not Path: this is done for each command, and Path takes a millisecond of it.
+    project, workspace = os.path.realpath(project_dir), os.path.realpath(workspace_dir)
+    home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
+    own = f"{workspace}/.gadget"
     for name in (HOME, TEMPORARY):
-        (own / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.makedirs(f"{own}/{name}", mode=0o700, exist_ok=True)
     options = [
         *(() if keeps_background else ("--die-with-parent",)),
         *("--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),
@@ -72,54 +73,58 @@ def wrap(
         *(() if network else ("--unshare-net",)),
         *("--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
     ]  # fmt: skip
-    covered: list[Path] = []
+    covered: list[str] = []
     for place in (*_HIDDEN, *_SECRET_DIRECTORIES):
-        path = Path(place)
-        if path.is_dir() and not path.is_symlink():
+        if os.path.isdir(place) and not os.path.islink(place):
             options += ["--tmpfs", place]
-            covered.append(path)
+            covered.append(place)
     for place in _SECRET_FILES:
         if os.path.exists(place):
             options += ["--ro-bind", "/dev/null", place]
     resolver = os.path.realpath("/etc/resolv.conf")
-    if any(Path(resolver).is_relative_to(path) for path in covered):
+    if _is_in(resolver, *covered):
         options += ["--ro-bind-try", resolver, resolver]
     for place in ("/tmp", "/var/tmp"):
-        if Path(place) in covered:
-            options += ["--bind", str(own / TEMPORARY), place]
-    if len(home.parts) > 1 and not project.is_relative_to(own):
-        options += ["--bind", str(own / HOME), str(home)]
+        if place in covered:
+            options += ["--bind", f"{own}/{TEMPORARY}", place]
+    if home != "/" and not _is_in(project, own):
+        options += ["--bind", f"{own}/{HOME}", home]
         covered.append(home)
-    if not any(workspace.is_relative_to(path) for path in covered):
-        options += ["--tmpfs", str(workspace)]
+    if not _is_in(workspace, *covered):
+        options += ["--tmpfs", workspace]
     for tool in toolchains(env, home):
-        if any(tool.is_relative_to(path) for path in (*covered, workspace)) and not tool.is_relative_to(own):
-            options += ["--ro-bind", str(tool), str(tool)]
-    options += ["--bind", str(project), str(project), *_repository(project)]
-    if own.is_relative_to(project) or (project / ".gadget").is_dir():
-        options += ["--tmpfs", str(project / ".gadget")]
-    for path in read_only:
-        options += ["--ro-bind-try", str(path), str(path)]
-    for path in hidden:
-        if path.is_dir():
-            options += ["--tmpfs", str(path)]
-        elif path.exists():
-            options += ["--ro-bind", "/dev/null", str(path)]
-    environment = {name: value for name, value in env.items() if name not in _LEADS_OUT} | {"HOME": str(home)}
-    return [binary, *options, "--chdir", str(project), "--", *argv], environment
+        if _is_in(tool, *covered, workspace) and not _is_in(tool, own):
+            options += ["--ro-bind", tool, tool]
+    options += ["--bind", project, project, *_repository(project)]
+    if _is_in(own, project) or os.path.isdir(f"{project}/.gadget"):
+        options += ["--tmpfs", f"{project}/.gadget"]
+    for path in map(str, read_only):
+        options += ["--ro-bind-try", path, path]
+    for path in map(str, hidden):
+        if os.path.isdir(path):
+            options += ["--tmpfs", path]
+        elif os.path.exists(path):
+            options += ["--ro-bind", "/dev/null", path]
+    environment = {name: value for name, value in env.items() if name not in _LEADS_OUT} | {"HOME": home}
+    return [binary, *options, "--chdir", project, "--", *argv], environment
 
 
-def _repository(project: Path) -> list[str]:
-    git = project / ".git"
-    if git.is_symlink() or not git.exists():
+def _is_in(path: str, *places: str) -> bool:
+    """Whether the absolute path is one of these places, or below one."""
+    return any(path == place or path.startswith(place if place.endswith("/") else f"{place}/") for place in places)
+
+
+def _repository(project: str) -> list[str]:
+    git = f"{project}/.git"
+    if os.path.islink(git) or not os.path.exists(git):
         return []
-    if git.is_file():
-        return ["--ro-bind", str(git), str(git)]
+    if os.path.isfile(git):
+        return ["--ro-bind", git, git]
     for name in _GIT_READ_ONLY:
-        (git / name).mkdir(exist_ok=True)  # what is not there could be made
-    options = ["--bind", str(git), str(git)]
+        os.makedirs(f"{git}/{name}", exist_ok=True)  # what is not there could be made
+    options = ["--bind", git, git]
     for name in (*_GIT_FILES, *_GIT_READ_ONLY):
-        options += ["--ro-bind-try", str(git / name), str(git / name)]
+        options += ["--ro-bind-try", f"{git}/{name}", f"{git}/{name}"]
     return options
 
 
