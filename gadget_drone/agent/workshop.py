@@ -207,7 +207,7 @@ class Workshop:
         """What the model is told: the result, what the sandbox did to it, what the project says about the place."""
         content = clip(result.content, window_limits.Limits.of(self._models.provider).result_bytes)
         if call.name == "shell" and self._has_sandbox:
-            await asyncio.to_thread(mend_repository, self._site.project_dir)
+            mend_repository(self._site.project_dir)
             network = allows_network(self._control.policy, repository=self._rules)
             label = denied_by_sandbox(content, int(result.is_error), network=network)
             content = f"{content}\n[{label}]" if label is not None else content

@@ -53,7 +53,7 @@ async def shell(
     started = time.monotonic()
     try:
         ended = await _run(command, context, timeout_s, printed)
-        text, whole = await asyncio.to_thread(printed.finish)
+        text, whole = await asyncio.to_thread(printed.finish) if printed.is_large else printed.finish()
     except NotStarted as error:
         printed.discard()
         raise ToolError(f"The command did not start: {error.strerror}.") from error
