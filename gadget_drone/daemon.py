@@ -26,6 +26,7 @@ from gadget_api.workspace_files import (
     WorkspaceRegistration,
 )
 from gadget_drone.agent.calls import Keep
+from gadget_drone.agent.clients import Clients
 from gadget_drone.agent.control import Control
 from gadget_drone.agent.history import Histories
 from gadget_drone.agent.resumption import Resumption, taken_over
@@ -99,8 +100,16 @@ class Daemon:
         self._sandbox = sandbox
         self._states = SessionStates()
         self._checkpoints = CheckpointRequests(workspace, lambda: self._running is not None)
+        self._clients = Clients(self._images.load)
         self._desk = Desk(
-            server, Histories(self._images), self._images, Analyses(), Calibration(), self._checkpoints.of, tracer
+            server,
+            Histories(self._images),
+            self._clients,
+            self._images,
+            Analyses(),
+            Calibration(),
+            self._checkpoints.of,
+            tracer,
         )
         self._third_party = find_tools({tool.spec.name for tool in BUILT_IN}).tools
         self._tasks: asyncio.TaskGroup | None = None
@@ -181,6 +190,7 @@ class Daemon:
             raise group.exceptions[0] from None
         finally:
             await self._states.close()
+            await self._clients.close()
             self._supervisor.close()
             await self._link.drop()
             self._save_status(DroneStatus.OFFLINE)
@@ -343,6 +353,7 @@ class Daemon:
         assert self._tasks is not None
         events = running.events
         pump: asyncio.Task[None] | None = None
+        noting: asyncio.Task[None] | None = None
         try:
             self._save_status(DroneStatus.BUSY)
             await self._begin(running.order)
@@ -357,9 +368,11 @@ class Daemon:
                     if not running.is_revoked:
                         await self._hand_over(running)
                     return  # the files stay for the next start, or are let go of by `_abandon`
-            self._note_end()
+            noting = asyncio.create_task(asyncio.to_thread(self._note_end))
             await events.acknowledged()
         finally:
+            if noting is not None:  # before anybody removes the file
+                await asyncio.wait([noting])
             if running.working is not None:
                 await _cancelled(running.working)
             if pump is not None:

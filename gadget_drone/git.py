@@ -70,7 +70,35 @@ def ask_git(directory: Path, *arguments: str) -> str | None:
 
 
 def is_checkout_of(directory: Path, url: str) -> bool:
-    """Whether `directory` is the root of a work tree that came from `url`, or that `url` itself names. Blocks."""
+    """Whether `directory` is the root of a work tree that came from `url`, or that `url` itself names. Blocks.
+
+    Git is asked once, and again when the repository's configuration is another file than it was.
+    """
+    config = _stamp(directory / ".git" / "config")
+    if config is None or _is_checkout.get((directory, url)) != config:
+        if not os.path.lexists(directory / ".git"):
+            return False  # what is around it does not count
+        if not _asked_whether_checkout(directory, url):
+            return False
+        if config is not None:
+            _is_checkout[directory, url] = config
+    return True
+
+
+_is_checkout: dict[tuple[Path, str], tuple[int, ...]] = {}
+"""What git has said yes to, with the stamp of the configuration that it read. As many as a workspace has projects."""
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    """Changes with the file; None where there is none, as in a linked work tree."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _asked_whether_checkout(directory: Path, url: str) -> bool:
     root = ask_git(directory, "rev-parse", "--show-toplevel")
     if root is None or Path(root) != directory.resolve():
         return False

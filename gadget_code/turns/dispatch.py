@@ -1,5 +1,6 @@
 """The dispatcher: gives queued turns to drones, the oldest of each session first, one at a time in a session."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,12 +83,15 @@ class Dispatcher:
             await self._recorder.cancel(turn)
             return
         try:
-            session = await self._store.sessions.owned(turn.user, turn.session)
+            session, is_claimed, drones, locks = await asyncio.gather(
+                self._store.sessions.owned(turn.user, turn.session),
+                self._store.sessions.is_claimed(turn.session),
+                self._store.drones.all({"user": turn.user}),
+                self._locks(turn.user),
+            )
             candidates: list[DroneRegistration] = []
             wait: Wait | None = _TAKEN_BACK
-            if not await self._store.sessions.is_claimed(session.id):
-                drones = await self._store.drones.all({"user": turn.user})
-                locks = await self._locks(turn.user)
+            if not is_claimed:
                 candidates, wait = candidate_drones(session, drones, locks)
             for drone in candidates:
                 claimed = await self._store.drones.claim(drone.id, turn.id)

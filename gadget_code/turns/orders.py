@@ -1,5 +1,6 @@
 """Work orders: everything a drone needs for a turn, put together when it is offered."""
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -32,9 +33,15 @@ class Orders:
     async def of(self, turn: ChatTurn) -> WorkOrder:
         """The order of a turn as it is dispatched now. Raises NotFound when its project, session or provider is
         gone."""
-        project = await self.store.projects.owned(turn.user, turn.project)
-        session = await self.store.sessions.owned(turn.user, turn.session)
-        user = await self.store.users.get(turn.user)
+        project, session, user, provider, before, traceparent = await asyncio.gather(
+            self.store.projects.owned(turn.user, turn.project),
+            self.store.sessions.owned(turn.user, turn.session),
+            self.store.users.get(turn.user),
+            self.store.providers.owned(turn.user, turn.provider),
+            self.store.turns.before(turn),
+            self.store.turns.traceparent(turn),
+        )
+        policy, chosen = await asyncio.gather(policy_of(self.store, session), self._provider(provider, turn.llm))
         return WorkOrder(
             # One turn is one order, however often it is offered.
             work_order_id=turn.id,
@@ -48,7 +55,7 @@ class Orders:
                 history_version=session.history_version,
                 wants_title=session.wants_title,
             ),
-            provider=await self._provider(await self.store.providers.owned(turn.user, turn.provider), turn.llm),
+            provider=chosen,
             turn=OrderTurn(
                 id=turn.id,
                 created_at=turn.created_at,
@@ -57,16 +64,16 @@ class Orders:
             prompt=turn.prompts.user,
             images=turn.prompts.images,
             workspace_id=turn.workspace_id,
-            after_turn=await self.store.turns.before(turn),
+            after_turn=before,
             resume=await self._resume_point(turn) if turn.last_seq else None,
-            policy=await policy_of(self.store, session),
+            policy=policy,
             fallbacks=await self._fallbacks(session),
             turn_budget=session.turn_budget,
             session_budget=session.budget,
             session_spent=Spent() if session.budget.is_unlimited else await self.store.turns.spent_before(turn),
             answer_within_s=self.answer_within_s,
             steers=turn.steers,
-            traceparent=await self.store.turns.traceparent(turn),
+            traceparent=traceparent,
         )
 
     async def _provider(self, provider: Provider, model_id: str) -> OrderProvider:

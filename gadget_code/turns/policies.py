@@ -24,9 +24,9 @@ _AGAIN_S = (1.0, 2.0, 4.0, 8.0)
 
 async def policy_of(store: Store, session: ChatSession) -> Policy:
     """Raises NotFound when the session's project or user is gone."""
-    project = await store.projects.owned(session.user, session.project)
-    user = await store.users.get(session.user)
-    install = await store.install.rules()
+    project, user, install = await asyncio.gather(
+        store.projects.owned(session.user, session.project), store.users.get(session.user), store.install.rules()
+    )
     scopes: tuple[tuple[RuleScope, Rules], ...] = (
         (RuleScope.INSTALL, install.rules),
         (RuleScope.USER, user.rules),

@@ -61,8 +61,10 @@ class TurnVerbs:
         """Stores a prompt as a queued turn: when this returns, a majority has it. The same id is the same turn. Raises
         InvalidInput, NotFound, TooMany."""
         check_prompt(content)
-        session = await self.store.sessions.owned(user, session_id)
-        if await self.store.turns.count_queued(session.id) >= MAX_QUEUED:
+        session, queued = await asyncio.gather(
+            self.store.sessions.owned(user, session_id), self.store.turns.count_queued(session_id)
+        )
+        if queued >= MAX_QUEUED:
             earlier = await self.store.turns.find({"session": session.id, "promptId": prompt_id})
             if earlier is None:
                 raise TooMany(f"{MAX_QUEUED} prompts wait in this session already; wait for them, or withdraw some.")

@@ -36,11 +36,7 @@ class Models:
                 continue
             message = f"{error.message} Going on with {provider.model_id} of {provider.name}."
             events.emit(Notice, level="warning", code="fallback", message=message)
-            await self.client.close()
             self.provider, self.client = provider, client
             events.price = provider.price
             return True
         return False
-
-    async def close(self) -> None:
-        await self.client.close()

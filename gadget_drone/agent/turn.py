@@ -7,11 +7,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 
 from gadget_ai.client import ChatClient
-from gadget_ai.connect import connect
 from gadget_api.errors import ErrorCode, ErrorInfo, GadgetError, Unavailable
 from gadget_api.events import Notice, WorkOrderComplete
 from gadget_api.history import is_command
@@ -21,6 +19,7 @@ from gadget_api.traces import Tracer
 from gadget_api.turns import ChatTurnStatus
 from gadget_api.work_order import OrderProject, WorkOrder
 from gadget_drone import git
+from gadget_drone.agent.clients import Clients
 from gadget_drone.agent.control import Control, Stopping
 from gadget_drone.agent.conversation import Conversation
 from gadget_drone.agent.history import Histories, History
@@ -51,6 +50,7 @@ class Desk:
 
     server: Server
     histories: Histories
+    clients: Clients
     images: Images
     analyses: Analyses
     calibration: Calibration
@@ -117,15 +117,18 @@ async def work(plan: TurnPlan, desk: Desk, events: EventStream, control: Control
 
 async def _run(plan: TurnPlan, site: Site, desk: Desk, events: EventStream, control: Control) -> None:
     order = plan.order
-    models = Models(order, partial(connect, load_image=desk.images.load))
+    models = Models(order, desk.clients.of)
     checkpoints = desk.checkpoints(order.project, site.project_dir, order.session.id)
     snapshots = Snapshots(checkpoints, order, events)
     title: Title | None = None
     try:
-        history = await _history(desk, order, models.client)
-        await desk.images.fetch(order.images)
-        workshop = await Workshop.open(order, site, events, control, models, snapshots, desk.tracer)
-        system = workshop.system_prompt(await desk.analyses.of(order.session.id, site.project_dir))
+        history, workshop, analysis, _ = await asyncio.gather(
+            _history(desk, order, models.client),
+            Workshop.open(order, site, events, control, models, snapshots, desk.tracer),
+            desk.analyses.of(order.session.id, site.project_dir),
+            desk.images.fetch(order.images),
+        )
+        system = workshop.system_prompt(analysis)
         conversation = Conversation(models.client, system, history.before, history.used_call_ids)
         conversation.add(*history.own)
         window = workshop.window(conversation, desk.calibration)
@@ -148,7 +151,7 @@ async def _run(plan: TurnPlan, site: Site, desk: Desk, events: EventStream, cont
         if title is not None:
             await title.close()
         await snapshots.close()
-        await models.close()
+        await desk.clients.trim()
 
 
 def _not_begun(order: WorkOrder) -> frozenset[str]:
