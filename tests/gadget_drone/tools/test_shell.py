@@ -256,14 +256,15 @@ async def test_large_output_is_kept_whole_in_a_file(context: ToolContext, run: R
 
 
 async def test_a_gigabyte_without_a_newline_is_bounded(run: Run, live: list[str]) -> None:
-    lag = 0.0
+    held = 0.0
 
     async def measure() -> None:
-        nonlocal lag
+        """By what the loop's own thread has computed, whatever else the machine does."""
+        nonlocal held
         while True:
-            before = time.monotonic()
+            before = time.thread_time()
             await asyncio.sleep(0.005)
-            lag = max(lag, time.monotonic() - before - 0.005)
+            held = max(held, time.thread_time() - before)
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     measuring = asyncio.ensure_future(measure())
@@ -280,7 +281,7 @@ async def test_a_gigabyte_without_a_newline_is_bounded(run: Run, live: list[str]
     result.whole.unlink()
     assert sum(map(len, live)) < 300_000
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < 60 * MB
-    assert lag < 0.2  # 0.05 is meant; a shared machine adds its own
+    assert held < 0.1
 
 
 async def test_a_full_disk_costs_the_file_not_the_command(project: Path) -> None:

@@ -1,0 +1,182 @@
+"""What a prompt, a step, a page and a watcher cost the store does not grow with what is in it.
+
+Counted by MongoDB's own profiler: commands, and the documents they looked at. A session of five turns is held against
+one of hundreds, in a store that is full of others.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from pymongo import MongoClient
+
+from gadget_api.ids import new_id
+from tests.gadget_code.peers import PlayedDrone, a_finished_turn, a_session, a_web
+from tests.harness import Ide, User, Web
+
+Document = dict[str, Any]
+LARGE = 400
+
+
+@pytest.fixture
+def own_web(tmp_path: Path, mongodb_url: str) -> Iterator[Web]:
+    with a_web(tmp_path, mongodb_url) as web:
+        yield web
+
+
+class Store:
+    """The service's database, as its administrator sees it."""
+
+    def __init__(self, client: MongoClient[Document], name: str) -> None:
+        self.database = client[name]
+
+    def multiply(self, session: str, turn: str, times: int) -> None:
+        """Makes many turns of one that is over, all of them older than it."""
+        turns, events = self.database.turns, self.database.events
+        model = turns.find_one({"_id": turn})
+        assert model is not None
+        said = list(events.find({"turn": turn}))
+        ids = sorted(new_id() for _ in range(times))
+        earlier = ids if session != model["session"] else [f"0{id[1:]}" for id in ids]
+        turns.insert_many([{**model, "_id": id, "session": session, "promptId": new_id()} for id in earlier])
+        events.insert_many(
+            [{**event, "_id": f"{id}:{event['seq']:010d}", "turn": id} for id in earlier for event in said]
+        )
+
+    @contextmanager
+    def counted(self) -> Iterator[dict[str, int]]:
+        """Fills in how many commands there were meanwhile, and how many documents and keys they looked at."""
+        cost: dict[str, int] = {}
+        self.database.command("profile", 0)
+        self.database.drop_collection("system.profile")
+        self.database.command("profile", 2)
+        try:
+            yield cost
+        finally:
+            self.database.command("profile", 0)
+        entries = [
+            entry
+            for entry in self.database["system.profile"].find({"ns": {"$ne": f"{self.database.name}.system.profile"}})
+            if not _is_housekeeping(entry)
+        ]
+        cost["commands"] = len(entries)
+        cost["documents"] = sum(entry.get("docsExamined", 0) for entry in entries)
+        cost["keys"] = sum(entry.get("keysExamined", 0) for entry in entries)
+
+
+def _is_housekeeping(entry: Document) -> bool:
+    """What the service does now and then, whatever is asked: leases and the sweep."""
+    command = entry.get("command", {})
+    is_sweep = entry["ns"].endswith((".drones", ".tokens", ".users"))
+    return is_sweep or "profile" in command or not {"_id", "session", "turn"} & _named(command)
+
+
+def _named(command: Document) -> set[str]:
+    query = command.get("filter") or command.get("q") or command.get("query") or {}
+    return set(query) if isinstance(query, dict) else set()
+
+
+@pytest.fixture
+def admin(own_web: Web, mongodb_url: str) -> Iterator[Store]:
+    client: MongoClient[Document] = MongoClient(mongodb_url)
+    with client:
+        yield Store(client, own_web.env["GADGET_DATABASE"])
+
+
+async def _costs(
+    admin: Store, ask: Callable[[Document], Awaitable[object]], small: Document, large: Document
+) -> tuple[dict[str, int], dict[str, int]]:
+    costs = []
+    for session in (small, large):
+        await ask(session)  # what is read once is read
+        with admin.counted() as cost:
+            await ask(session)
+        costs.append(cost)
+    return costs[0], costs[1]
+
+
+async def test_a_large_session_costs_no_more_than_a_small_one(own_web: Web, admin: Store) -> None:
+    async with await own_web.user() as user, PlayedDrone(user) as drone:
+        small, large = await a_session(user), await a_session(user)
+        for session in (small, large):
+            for _ in range(5):
+                await a_finished_turn(user, drone, session)
+        newest = (await user.get(f"/sessions/{large['_id']}/turns", limit=1))["items"][0]["_id"]
+        admin.multiply(large["_id"], newest, LARGE)
+        other = await a_session(user, name="another")
+        admin.multiply(other["_id"], newest, LARGE)
+        assert len((await user.get(f"/sessions/{large['_id']}/turns", limit=200))["items"]) == 200
+
+        async def page(session: Document) -> None:
+            await user.get(f"/sessions/{session['_id']}/turns", limit=5)
+
+        async def watch(session: Document) -> None:
+            async with Ide(user) as ide:
+                await ide.select(session["_id"])
+
+        async def turn(session: Document) -> None:
+            done = await a_finished_turn(user, drone, session, "Go on.", {"type": "response", "content": "hm"})
+            assert done["status"] == "finished"
+
+        async def context(session: Document) -> None:
+            await _context(user, drone, session)
+
+        for ask, room in ((page, 0), (watch, 20), (turn, 0), (context, 0)):
+            of_small, of_large = await _costs(admin, ask, small, large)
+            assert of_small["commands"] > 0
+            # `watch` answers the latest 20 turns, and the small session has fewer.
+            assert of_large["commands"] <= of_small["commands"] + 1, (ask.__name__, of_small, of_large)
+            assert of_large["documents"] <= of_small["documents"] + room + 2, (ask.__name__, of_small, of_large)
+            assert of_large["keys"] <= of_small["keys"] + room + 4, (ask.__name__, of_small, of_large)
+
+
+async def _context(user: User, drone: PlayedDrone, session: Document) -> None:
+    """A drone that has worked for the session before fetches what it lacks: the turn before."""
+    before = (await user.get(f"/sessions/{session['_id']}/turns", limit=2))["items"][1]["_id"]
+    body = {"content": "More.", "promptId": new_id()}
+    turn = await user.post(f"/sessions/{session['_id']}/turns", body)
+    await drone.order(turn["_id"])
+    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {drone.token}"}, trust_env=False) as http:
+        url = f"{user.url}/api/v1/sessions/{session['_id']}/context?afterTurn={before}"
+        answer = await http.get(url)
+    assert answer.status_code == 200, answer.text
+    assert len(answer.json()["items"]) <= 2
+    await user.post(f"/turns/{turn['_id']}/cancel", {})
+    await drone.until("cancelTurn", lambda ask: ask["turnId"] == turn["_id"])
+    order = await drone.order(turn["_id"])
+    end = {"success": False, "message": "Cancelled.", "status": "cancelled", "stats": {}}
+    head = {"turnId": turn["_id"], "chatSessionId": session["_id"], "epoch": order["epoch"], "seq": 1}
+    await drone.send({"type": "workOrderComplete", **head, "at": turn["createdAt"], **end})
+    await drone.acked(turn["_id"], 1)
+    await drone.report("available")
+    await user.until_over(turn["_id"])
+
+
+async def test_a_step_late_in_a_turn_costs_the_store_what_an_early_one_does(own_web: Web, admin: Store) -> None:
+    async with await own_web.user() as user, PlayedDrone(user) as drone:
+        session = await a_session(user)
+        turn = await user.post(f"/sessions/{session['_id']}/turns", {"content": "Go.", "promptId": new_id()})
+        order = await drone.order(turn["_id"])
+        head = {"turnId": turn["_id"], "chatSessionId": session["_id"], "epoch": order["epoch"]}
+        seq = 0
+
+        async def steps(count: int) -> None:
+            nonlocal seq
+            for index in range(count):
+                message = {"thinking": "", "content": "x" * 50, "toolCalls": []}
+                said = {"index": seq + 1, "message": message, "usage": {}, "finishReason": "stop", "model": "m"}
+                seq += 1
+                await drone.send({"type": "step", **head, "seq": seq, "at": turn["createdAt"], **said})
+                if index % 10 == 9:  # as many groups early as late
+                    await drone.acked(turn["_id"], seq)
+
+        with admin.counted() as early:
+            await steps(20)
+        await steps(1000)
+        with admin.counted() as late:
+            await steps(20)
+        assert late["documents"] <= early["documents"] + 10, (early, late)
+        assert late["keys"] <= early["keys"] + 10, (early, late)
