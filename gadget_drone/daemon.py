@@ -36,6 +36,7 @@ from gadget_drone.agent.workshop import Site
 from gadget_drone.checkpoint_requests import CheckpointRequests
 from gadget_drone.context.analysis import Analyses
 from gadget_drone.context.tokens import Calibration
+from gadget_drone.files.requests import FileRequests
 from gadget_drone.images import Images
 from gadget_drone.journal import Journal
 from gadget_drone.link import Link
@@ -101,6 +102,7 @@ class Daemon:
         self._states = SessionStates()
         self._checkpoints = CheckpointRequests(workspace, lambda: self._running is not None)
         self._clients = Clients(self._images.load)
+        self._files = FileRequests(workspace, lambda: self._running is not None, self._checkpoints.of)
         self._desk = Desk(
             server,
             Histories(self._images),
@@ -128,6 +130,12 @@ class Daemon:
                 "setPolicy": self._set_policy,
                 "readDiff": self._checkpoints.read_diff,
                 "restoreFiles": self._checkpoints.restore,
+                "listFiles": self._files.list_directory,
+                "findFiles": self._files.find,
+                "readFile": self._files.read,
+                "writeFile": self._files.write,
+                "renameFile": self._files.rename,
+                "deleteFile": self._files.delete,
                 "turnAck": self._acked,
                 "turnResend": self._resend,
                 "turnRevoked": self._revoked,

@@ -46,8 +46,9 @@ def git_environment(*, allow_local: bool) -> dict[str, str]:
     }
 
 
-def ask_git(directory: Path, *arguments: str) -> str | None:
-    """What `git` says about `directory`, without the last newline; None when it fails or is missing. Blocks.
+def ask_git(directory: Path, *arguments: str, feed: bytes = b"") -> str | None:
+    """What `git` says about `directory`, without the last newline; None when it fails or is missing. Blocks. `feed` is
+    its input.
 
     Raises GadgetError when it does not end: that says nothing about the directory.
     """
@@ -56,7 +57,7 @@ def ask_git(directory: Path, *arguments: str) -> str | None:
             ran = subprocess.run(
                 ["git", *SAFE_OPTIONS, "-C", str(directory), *arguments],
                 env=git_environment(allow_local=False),
-                stdin=subprocess.DEVNULL,
+                input=feed,
                 capture_output=True,
                 timeout=_ASK_TIMEOUT_S,
                 check=False,
@@ -74,19 +75,19 @@ def is_checkout_of(directory: Path, url: str) -> bool:
 
     Git is asked once, and again when the repository's configuration is another file than it was.
     """
+    if not os.path.lexists(directory / ".git"):
+        return False  # what is around it does not count
     config = _stamp(directory / ".git" / "config")
-    if config is None or _is_checkout.get((directory, url)) != config:
-        if not os.path.lexists(directory / ".git"):
-            return False  # what is around it does not count
-        if not _asked_whether_checkout(directory, url):
-            return False
+    known, answer = _checkouts.get((directory, url), (None, False))
+    if config is None or known != config:
+        answer = _ask_whether_checkout(directory, url)
         if config is not None:
-            _is_checkout[directory, url] = config
-    return True
+            _checkouts[directory, url] = config, answer
+    return answer
 
 
-_is_checkout: dict[tuple[Path, str], tuple[int, ...]] = {}
-"""What git has said yes to, with the stamp of the configuration that it read. As many as a workspace has projects."""
+_checkouts: dict[tuple[Path, str], tuple[tuple[int, ...], bool]] = {}
+"""What git has said, with the stamp of the configuration that it read. As many as a workspace has projects."""
 
 
 def _stamp(path: Path) -> tuple[int, ...] | None:
@@ -98,7 +99,7 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _asked_whether_checkout(directory: Path, url: str) -> bool:
+def _ask_whether_checkout(directory: Path, url: str) -> bool:
     root = ask_git(directory, "rev-parse", "--show-toplevel")
     if root is None or Path(root) != directory.resolve():
         return False
