@@ -1,0 +1,8 @@
+"""Every bench, in the order in which they run."""
+
+from benchmarks.bench import Bench
+from benchmarks.benches.starting import HELP, MEMORY, START
+from benchmarks.benches.steps import GROWTH, STEPS
+from benchmarks.benches.stream import BURST, CANCEL, LATENCY
+
+BENCHES: tuple[Bench, ...] = (STEPS, GROWTH, LATENCY, BURST, CANCEL, HELP, START, MEMORY)
