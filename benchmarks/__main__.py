@@ -80,10 +80,9 @@ def _run(benches: Sequence[Bench], scale: Scale, json_file: Path | None, plots: 
         "failed": failed,
     }
     print(table(rows))
-    print(
-        f"\n{os.cpu_count()} processors, Python {platform.python_version()}, load {min(loads):.1f} to {max(loads):.1f}, "
-        f"{about['seconds']} s" + (", quick: small numbers" if scale.quick else "")
-    )
+    machine = f"{os.cpu_count()} processors, Python {platform.python_version()}"
+    small = ", quick: small numbers" if scale.quick else ""
+    print(f"\n{machine}, load {min(loads):.1f} to {max(loads):.1f}, {about['seconds']} s{small}")
     if json_file is not None:
         json_file.write_text(as_json(rows, **about))
     if plots is not None:

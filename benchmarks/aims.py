@@ -51,6 +51,7 @@ TABLE = (
     "drone memory, idle and after 500 steps; web memory, idle",
     "bytes of a request that repeat the request before it as an exact prefix",
     "system prompt and tool schemas",
+    "a snapshot of a repository of 50,000 files, nothing changed",
 )
 """The rows of the aims, in words."""
 
@@ -85,5 +86,6 @@ AIMS = (
     Aim("web memory, idle", 14, "ours", "at most", 110, "MB"),
     Aim("repeated prefix of a request", 15, "ours", "at least", 100, "%"),
     Aim("system prompt and tool schemas", 16, "ours", "at most", 6_000, "tokens"),
+    Aim("snapshot, nothing changed", 17, "ratio", "at most", 1.5, "ms"),
 )
 BY_NAME = {aim.name: aim for aim in AIMS}

@@ -1,8 +1,8 @@
 """What a bench is, and all there are."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 from benchmarks.figures import Row
 
@@ -36,7 +36,7 @@ class Result:
     lines: Sequence[Line] = ()
 
 
-Run = Callable[[Scale], Awaitable[Result]]
+Run = Callable[[Scale], Coroutine[Any, Any, Result]]
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,3 @@ class Bench:
     measures: tuple[str, ...]
     """The names of the aims that its rows are judged by."""
     run: Run
-
-
-def here() -> Path:
-    """The root of the checkout."""
-    return Path(__file__).parent.parent

@@ -129,6 +129,11 @@ class Watcher:
         if self.failures:
             raise RuntimeError(f"a turn failed: {self.failures[0]}")
 
+    async def until_ended(self, turn: str) -> int:
+        """The nanosecond at which its end came."""
+        await self.until(lambda: turn in self.ended)
+        return self.ended[turn]
+
     async def submit(self, content: str) -> str:
         """The turn's id."""
         ask = {"chatSessionId": self.session, "content": content, "promptId": new_id()}
@@ -137,7 +142,7 @@ class Watcher:
     async def run(self, content: str) -> str:
         """A whole turn; its id."""
         turn = await self.submit(content)
-        await self.until(lambda: turn in self.ended)
+        await self.until_ended(turn)
         return turn
 
 

@@ -2,7 +2,10 @@
 
 from benchmarks.bench import Bench
 from benchmarks.benches.crowds import DRONES, STREAMS
+from benchmarks.benches.edit import EDIT
 from benchmarks.benches.requests import REQUESTS
+from benchmarks.benches.search import SEARCH
+from benchmarks.benches.snapshot import SNAPSHOT
 from benchmarks.benches.starting import HELP, MEMORY, START
 from benchmarks.benches.steps import GROWTH, STEPS
 from benchmarks.benches.store import OPEN, REPLAY, STORED
@@ -11,4 +14,5 @@ from benchmarks.benches.stream import BURST, CANCEL, LATENCY
 BENCHES: tuple[Bench, ...] = (
     *(STEPS, GROWTH, LATENCY, BURST, CANCEL, DRONES, STREAMS),
     *(STORED, OPEN, REPLAY, HELP, START, MEMORY, REQUESTS),
+    *(SEARCH, SNAPSHOT, EDIT),
 )

@@ -44,7 +44,7 @@ async def _run_floor(watcher: Watcher, model_url: str, steps: int) -> None:
     watcher.ended.clear()
     ask = {"room": watcher.session, "url": model_url, "content": plan(new_tag(), steps=steps)}
     await watcher.wire.call("prompt", ask)
-    await watcher.until(lambda: "done" in watcher.ended)
+    await watcher.until_ended("done")
 
 
 async def _steps_a_second(steps: int, runs: list[object]) -> float:

@@ -39,7 +39,7 @@ async def _simulated(stage: Stage, wires: list[Wire], number: int) -> tuple[Simu
 
 async def _take_turn(stage: Stage, drone: SimulatedDrone, session: str) -> str:
     turn = await stage.user.post(f"/sessions/{session}/turns", {"content": "Go on.", "promptId": new_id()})
-    await drone.until(lambda: drone.order is not None)
+    await drone.until_taken()
     return str(turn["_id"])
 
 
@@ -201,11 +201,11 @@ async def run_replay(scale: Scale) -> Result:
                 async with watching_floor(stage.floor, "replay") as watcher:
                     begun = time.perf_counter()
                     await watcher.wire.emit("replay", {"count": events, "content": "x" * 220})
-                    await watcher.until(lambda watcher=watcher: "done" in watcher.ended)
+                    await watcher.until_ended("done")
                     floor.append(time.perf_counter() - begun)
                 begun = time.perf_counter()
                 async with watching(stage.user, session, {"turnId": turn, "seq": 0}) as watcher:
-                    await watcher.until(lambda watcher=watcher: turn in watcher.ended)
+                    await watcher.until_ended(turn)
                     ours.append(time.perf_counter() - begun)
                     assert len(watcher.text) == events
         finally:

@@ -47,8 +47,7 @@ class _Pair:
     async def run(self, watcher: Watcher, prompt: str) -> int:
         """The nanosecond at which its end came."""
         turn = await self.start(watcher, prompt)
-        await watcher.until(lambda: turn in watcher.ended)
-        return watcher.ended[turn]
+        return await watcher.until_ended(turn)
 
 
 @asynccontextmanager
@@ -141,19 +140,23 @@ async def run_cancel(scale: Scale) -> Result:
                 tag = new_tag()
                 await pair.idle()
                 turn = await pair.start(watcher, plan(tag, deltas=_RATE * 60, rate=_RATE))
-                await watcher.until(lambda watcher=watcher: len(watcher.text) >= 5)
+                await _streaming(watcher)
                 begun = time.perf_counter_ns()
                 what = {"turnId": turn} if watcher is pair.ours else {"room": watcher.session}
                 await watcher.wire.call("cancelTurn" if watcher is pair.ours else "cancel", what)
-                await watcher.until(lambda watcher=watcher, turn=turn: turn in watcher.ended)
+                end = await watcher.until_ended(turn)
                 [note] = await pair.stage.model.notes(tag, until=lambda notes: "closed" in notes[0])
                 closed[watcher is pair.ours].append((note["closed"] - begun) / 1e6)
-                told[watcher is pair.ours].append((watcher.ended[turn] - begun) / 1e6)
+                told[watcher is pair.ours].append((end - begun) / 1e6)
     rows = [
         Row.of("cancel -> model connection closed", "ms", closed[True], closed[False]),
         Row.of("cancel -> watcher told", "ms", told[True], told[False]),
     ]
     return Result(rows)
+
+
+async def _streaming(watcher: Watcher) -> None:
+    await watcher.until(lambda: len(watcher.text) >= 5)
 
 
 LATENCY = Bench(

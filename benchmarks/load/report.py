@@ -88,7 +88,7 @@ class Report:
         return "\n".join(
             [
                 f"{self.turns} turns at {self.rate:g}/s, {self.watchers} watchers, {self.seconds:.1f} s: {verdict}",
-                f"  events           {self.sent:,} sent, {self.seen:,} of {self.expected:,} seen when the last was sent",
+                f"  events           {self.sent:,} sent; {self.seen:,} of {self.expected:,} seen at the last one",
                 f"  drone -> watcher median {short(self.median_ms)} ms, p95 {short(self.p95_ms)}, "
                 f"p99 {short(self.p99_ms)}; halves {short(self.first_half_ms)}, {short(self.second_half_ms)}",
                 f"  backlog          {self.unacked:,} not stored, sender late by {self.late_s:.2f} s at worst, "

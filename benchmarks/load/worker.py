@@ -75,6 +75,10 @@ class SimulatedDrone:
                 self.changed.clear()
                 await self.changed.wait()
 
+    async def until_taken(self) -> None:
+        """Returns when it has accepted a turn, and may work on it."""
+        await self.until(lambda: self.order is not None)
+
     async def event(self, type: str, **fields: Any) -> None:
         assert self.order is not None
         self.seq += 1
@@ -156,7 +160,7 @@ class Worker:
     async def take(self, count: int) -> dict[str, Any]:
         self._active = self._drones[:count]
         for drone in self._active:
-            await drone.until(lambda drone=drone: drone.order is not None)
+            await drone.until_taken()
         return {"taken": len(self._active)}
 
     async def send(self, rate: float, seconds: float) -> dict[str, Any]:
