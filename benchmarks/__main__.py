@@ -8,10 +8,12 @@ import argparse
 import asyncio
 import os
 import platform
+import signal
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks.bench import Bench, Line, Result, Scale
 from benchmarks.benches.all import BENCHES
@@ -24,6 +26,15 @@ from benchmarks.proc import load_average
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status: 0 when every bench ran, whatever it says; 1 when one did not; 2 for wrong usage."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    # As Ctrl+C: what was started is stopped on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        return _main(given)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _main(given: Sequence[str]) -> int:
     if given[:1] == ["load"]:
         return load.main(given[1:])
     asked = _parser().parse_args(given)
@@ -60,31 +71,20 @@ def _run(benches: Sequence[Bench], scale: Scale, json_file: Path | None, plots: 
     for bench in benches:
         print(f"{bench.name}: {bench.says} …", file=sys.stderr, flush=True)
         bench_begun = time.monotonic()
+        result = Result(())
         try:
             result = asyncio.run(bench.run(scale))
         except Exception as exc:  # noqa: BLE001  (the door of a bench: the others run, and the status says it)
             print(f"{bench.name} did not run: {type(exc).__name__}: {exc}", file=sys.stderr)
             failed.append(bench.name)
-            result = Result(())
         loads.append(load_average())
         rows += result.rows
         lines += result.lines
-        if result.rows:
-            print(f"{table(result.rows)}\n  in {time.monotonic() - bench_begun:.0f} s", file=sys.stderr, flush=True)
-    about = {
-        "quick": scale.quick,
-        "seconds": round(time.monotonic() - begun),
-        "processors": os.cpu_count(),
-        "python": platform.python_version(),
-        "loadAverage": [round(value, 2) for value in (min(loads), max(loads))],
-        "failed": failed,
-    }
+        print(f"{table(result.rows)}\n  in {time.monotonic() - bench_begun:.0f} s", file=sys.stderr, flush=True)
+        if json_file is not None:  # after each: who stops a long run has what it came to
+            json_file.write_text(as_json(rows, **_about(scale, time.monotonic() - begun, loads), failed=failed))
     print(table(rows))
-    machine = f"{os.cpu_count()} processors, Python {platform.python_version()}"
-    small = ", quick: small numbers" if scale.quick else ""
-    print(f"\n{machine}, load {min(loads):.1f} to {max(loads):.1f}, {about['seconds']} s{small}")
-    if json_file is not None:
-        json_file.write_text(as_json(rows, **about))
+    print(f"\n{_sentence(_about(scale, time.monotonic() - begun, loads))}")
     if plots is not None:
         plots.mkdir(parents=True, exist_ok=True)
         for path in write_charts(lines, plots):
@@ -92,6 +92,23 @@ def _run(benches: Sequence[Bench], scale: Scale, json_file: Path | None, plots: 
     if failed:
         print(f"did not run: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _about(scale: Scale, seconds: float, loads: Sequence[float]) -> dict[str, Any]:
+    """What a figure has to be read with."""
+    return {
+        "quick": scale.quick,
+        "seconds": round(seconds),
+        "processors": os.cpu_count(),
+        "python": platform.python_version(),
+        "loadAverage": [round(min(loads), 2), round(max(loads), 2)],
+    }
+
+
+def _sentence(about: dict[str, Any]) -> str:
+    least, most = about["loadAverage"]
+    said = f"{about['processors']} processors, Python {about['python']}, load {least} to {most}, {about['seconds']} s"
+    return f"{said}; quick: small numbers, no verdict" if about["quick"] else said
 
 
 if __name__ == "__main__":

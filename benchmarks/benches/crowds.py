@@ -2,7 +2,9 @@
 
 import asyncio
 import time
+from collections.abc import Coroutine, Iterable
 from contextlib import AsyncExitStack
+from typing import Any
 
 from benchmarks.bench import Bench, Line, Result, Scale
 from benchmarks.figures import Row
@@ -19,11 +21,11 @@ _WARM = 5
 
 
 async def run_drones(scale: Scale) -> Result:
-    steps = scale.of(10, 50)
+    steps, drones = scale.of(10, 50), scale.of(3, _DRONES)
     ours: list[float] = []
     floor: list[float] = []
     async with Stage() as stage, AsyncExitStack() as stack:
-        for _ in range(_DRONES):
+        for _ in range(drones):
             await stage.start_drone()
         registered = [await drone.until_available() for drone in stage.drones]
         watchers = [
@@ -31,13 +33,14 @@ async def run_drones(scale: Scale) -> Result:
             for drone in registered
         ]
         of_floor = [
-            await stack.enter_async_context(watching_floor(stage.floor, f"room {number}")) for number in range(_DRONES)
+            await stack.enter_async_context(watching_floor(stage.floor, f"room {number}")) for number in range(drones)
         ]
         await asyncio.gather(*(watcher.run(plan(new_tag(), steps=2)) for watcher in watchers))
         for _ in range(scale.of(1, 5)):
-            floor.append(await _steps_a_second(steps, [_run_floor(w, stage.model.url, steps) for w in of_floor]))
-            ours.append(await _steps_a_second(steps, [w.run(plan(new_tag(), steps=steps)) for w in watchers]))
-    return Result([Row.of("8 drones: steps", "/s", ours, floor, f"{steps} steps each; floor: 8 loops in one process")])
+            floor.append(steps * drones / await _took_s(_run_floor(w, stage.model.url, steps) for w in of_floor))
+            ours.append(steps * drones / await _took_s(w.run(plan(new_tag(), steps=steps)) for w in watchers))
+    note = f"{drones} drones, {steps} steps each; floor: as many loops in one process"
+    return Result([Row.of("8 drones: steps", "/s", ours, floor, note)])
 
 
 async def _run_floor(watcher: Watcher, model_url: str, steps: int) -> None:
@@ -47,10 +50,10 @@ async def _run_floor(watcher: Watcher, model_url: str, steps: int) -> None:
     await watcher.until_ended("done")
 
 
-async def _steps_a_second(steps: int, runs: list[object]) -> float:
+async def _took_s(runs: Iterable[Coroutine[Any, Any, object]]) -> float:
     begun = time.perf_counter()
-    await asyncio.gather(*runs)  # type: ignore[call-overload]
-    return _DRONES * steps / (time.perf_counter() - begun)
+    await asyncio.gather(*runs)
+    return time.perf_counter() - begun
 
 
 async def run_streams(scale: Scale) -> Result:

@@ -1,4 +1,4 @@
-"""What a checkpoint costs beside the user's own `git status` in the same repository, with 0, 1 and 100 changed files."""
+"""What a checkpoint costs beside `git status` in the same repository, with 0, 1 and 100 changed files."""
 
 import asyncio
 import time
