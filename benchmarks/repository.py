@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 FILES = 50_000
-QUICK_FILES = 5_000
+QUICK_FILES = 1_000
 RARE = "needle_in_the_haystack"
 """In ten files, whatever their number."""
 COMMON = "return value"

@@ -1,0 +1,1 @@
+"""The benches, a module for each part of the product."""

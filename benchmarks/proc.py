@@ -1,0 +1,54 @@
+"""What processes have used, read from /proc: processor time and memory. Linux only."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def tree(pid: int) -> list[int]:
+    """The process and all that descend from it."""
+    found = [pid]
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        try:
+            children = (task / "children").read_text().split()
+        except OSError:
+            continue
+        for child in children:
+            found += tree(int(child))
+    return found
+
+
+def cpu_s(*pids: int) -> float:
+    """User and system time of these processes, and of the children they have waited for; a tick is 10 ms."""
+    ticks = 0
+    for pid in pids:
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            continue
+        ticks += sum(map(int, stat.rpartition(")")[2].split()[11:15]))
+    return ticks / _TICKS
+
+
+@dataclass(frozen=True)
+class Memory:
+    rss_mb: float
+    """What is in memory of it, shared pages counted whole."""
+    pss_mb: float
+    """The same, shared pages counted in parts: what it costs the machine."""
+
+
+def memory(pid: int) -> Memory:
+    """Raises OSError when the process is gone."""
+    fields = {}
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]:
+        name, _, value = line.partition(":")
+        fields[name] = int(value.split()[0])
+    return Memory(fields["Rss"] / 1024, fields["Pss"] / 1024)
+
+
+def load_average() -> float:
+    """Of the last minute: a busy machine makes every absolute figure worse."""
+    return os.getloadavg()[0]
