@@ -41,6 +41,7 @@ class ErrorCode(StrEnum):
     # what
     NOT_FOUND = "notFound"
     ALREADY_EXISTS = "alreadyExists"
+    FILE_CHANGED = "fileChanged"
     URL_NOT_ALLOWED = "urlNotAllowed"
     TURN_OVER = "turnOver"
     TURN_NOT_RUNNING = "turnNotRunning"

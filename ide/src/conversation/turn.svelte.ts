@@ -317,6 +317,10 @@ export class TurnView {
     this.writing.thinking?.text.finish();
     this.writing.text?.text.finish();
     for (const tool of this.tools.values()) if (tool.state === "running") tool.state = "unknown";
+    for (const item of this.items) {
+      if (item.kind !== "inquiry" || item.inquiry.status !== "pending") continue;
+      item.inquiry = { ...item.inquiry, status: "withdrawn" }; // nobody waits for its answer any more
+    }
     this.events = [];
   }
 }
