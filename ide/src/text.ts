@@ -394,7 +394,8 @@ export const t = {
     lines: (from: number, to: number) => (from === to ? `line ${from}` : `lines ${from}–${to}`),
     linesLabel: (path: string, part: string) => `${path}, ${part}. Arrows choose lines, Enter comments.`,
     unchanged: "unchanged lines",
-    showGap: (n: number) => `Show ${plural(n, "unchanged line")}`,
+    showGap: (n: number, of: number) =>
+      n < of ? `Show ${n} of ${plural(of, "unchanged line")}` : `Show ${plural(n, "unchanged line")}`,
     gap: (n: number) => plural(n, "unchanged line"),
     more: (n: number) => `Show ${plural(n, "more line")}`,
     reviewed: "Reviewed",
