@@ -234,3 +234,5 @@ DELTA_TYPES = frozenset({"thinking", "response", "toolOutput"})
 """Events that repeat in pieces what a later event holds whole; those of a finished turn may expire."""
 HISTORY_TYPES = ("step", "toolCall", "steered", "compacted")
 """The events that a turn's messages are built from."""
+CONTENT_TYPES = (*HISTORY_TYPES, "notice", "inquiryAsked", "inquiryAnswered", "checkpoint")
+"""What is shown of a turn that is over: the rest repeats these, or is in the turn's own document."""

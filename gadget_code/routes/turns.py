@@ -43,11 +43,12 @@ async def get_steps(
     limit: Limit = DEFAULT_LIMIT,
     cursor: Annotated[int, Query(ge=0, le=_MAX_SEQ)] = 0,
 ) -> Response:
-    """The whole content of the turn without its deltas: its `step`, `toolCall` and `steered` events, oldest first."""
+    """The whole content of the turn without its deltas, oldest first: its `step`, `toolCall`, `steered`, `compacted`,
+    `notice`, `inquiryAsked`, `inquiryAnswered` and `checkpoint` events."""
     turn = await service.store.turns.owned(caller.user, turn_id)
     bodies: list[str] = []
     last = None
-    async for event in service.store.events.history(turn.id, after=cursor, up_to=turn.last_seq):
+    async for event in service.store.events.content(turn.id, after=cursor, up_to=turn.last_seq):
         if len(bodies) == limit:
             return _page(bodies, last)
         bodies.append(event.body)

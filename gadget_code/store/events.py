@@ -3,7 +3,7 @@
 `{_id: "<turn>:<seq>", turn, seq, epoch, type, body, schemaVersion}`: `body` is the event's JSON, byte for byte as it
 goes over the wire, so that neither a strange key in a tool's parameters nor a BSON limit changes what was said. `_id`
 makes `(turn, seq)` unique and its index is the order of the stream; a second, small index finds what a turn's history
-is built from.
+is built from, and what is shown of it once it is over.
 
 An event counts once its turn's `lastSeq` has reached it (`Store.record`); what is beyond was left by a process that
 died or was too late, and whoever comes to that number next takes its place. So every reader says how far the turn is.
@@ -22,7 +22,7 @@ from pymongo import IndexModel
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import BulkWriteError, OperationFailure
 
-from gadget_api.events import DELTA_TYPES, HISTORY_TYPES
+from gadget_api.events import CONTENT_TYPES, DELTA_TYPES, HISTORY_TYPES
 from gadget_api.model import utc_now
 from gadget_code.store.records import SCHEMA_VERSION, Document, store_errors
 from gadget_code.store.together import Together
@@ -32,8 +32,8 @@ _DUPLICATE_KEY = 11000
 INDEXES = [
     IndexModel(
         [("turn", 1), ("seq", 1)],
-        name="history",
-        partialFilterExpression={"type": {"$in": list(HISTORY_TYPES)}},
+        name="content",
+        partialFilterExpression={"type": {"$in": list(CONTENT_TYPES)}},
     ),
     IndexModel([("expireAt", 1)], name="expiry", expireAfterSeconds=0, sparse=True),
 ]
@@ -160,11 +160,20 @@ class EventStore:
                 high = document["seq"] - 1
         return low
 
-    async def history(self, turn: str, *, after: int = 0, up_to: int, batch: int = 200) -> AsyncIterator[StoredEvent]:
+    def history(self, turn: str, *, after: int = 0, up_to: int, batch: int = 200) -> AsyncIterator[StoredEvent]:
         """A turn's `HISTORY_TYPES` events after a seq, in order."""
-        query = {"turn": turn, "type": {"$in": list(HISTORY_TYPES)}, "seq": {"$gt": after, "$lte": up_to}}
+        return self._of_types(HISTORY_TYPES, turn, after, up_to, batch)
+
+    def content(self, turn: str, *, after: int = 0, up_to: int, batch: int = 200) -> AsyncIterator[StoredEvent]:
+        """A turn's `CONTENT_TYPES` events after a seq, in order."""
+        return self._of_types(CONTENT_TYPES, turn, after, up_to, batch)
+
+    async def _of_types(
+        self, types: Sequence[str], turn: str, after: int, up_to: int, batch: int
+    ) -> AsyncIterator[StoredEvent]:
+        query = {"turn": turn, "type": {"$in": list(types)}, "seq": {"$gt": after, "$lte": up_to}}
         with store_errors():
-            async for document in self.collection.find(query).sort("seq", 1).hint("history").batch_size(batch):
+            async for document in self.collection.find(query).sort("seq", 1).hint("content").batch_size(batch):
                 yield StoredEvent.of(document)
 
     async def whole(self, turn: str, *, up_to: int) -> AsyncIterator[StoredEvent]:

@@ -30,7 +30,8 @@ _WORK = """\
 - Commit, push, install for the whole machine or delete what cannot be made again only when the user asked for it.
 - When what is asked can be read in two ways that matter, or would destroy something, ask. Else decide, and say how.
 - At the end say plainly and briefly, in Markdown, what you did, how you checked it, and what is not done or not
-  checked. Do not claim what you have not seen. Name places as `path:line`."""
+  checked. Do not claim what you have not seen. Name places as `path:line`.
+- `@path` in a prompt, perhaps with `:line` or `:first-last`, is a file of the project: read it where it matters."""
 
 _TOOL_LINES: tuple[tuple[str, str], ...] = (
     ("search", "Find text with `search` rather than by reading whole files, and read only the lines you need."),

@@ -131,3 +131,10 @@ test("a question is shown until it is answered, even where a drone left out what
   view.apply(event("inquiryAnswered", { answer: { inquiryId: "i1", status: "answered", answer: { choice: "once" } } }));
   expect(view.inquiry("i1")!.inquiry).toMatchObject({ status: "answered", answer: { choice: "once" } });
 });
+
+test("a question of a turn that is over waits for nobody", () => {
+  const view = turn();
+  const inquiry = { _id: "i1", turn: "t1", session: "s1", kind: "approval", title: "May I?", default: {}, choices: [] };
+  view.load([event("inquiryAsked", { inquiry })]);
+  expect(view.inquiry("i1")!.inquiry.status).toBe("withdrawn");
+});

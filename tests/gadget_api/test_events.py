@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gadget_api.events import (
+    CONTENT_TYPES,
     DELTA_TYPES,
     EVENT_TYPES,
     HISTORY_TYPES,
@@ -45,7 +46,8 @@ def test_the_table_of_types_has_every_event_under_its_own_name() -> None:
         "workOrderComplete",
     ]
     assert DELTA_TYPES | set(HISTORY_TYPES) <= EVENT_TYPES.keys()
-    assert DELTA_TYPES.isdisjoint(HISTORY_TYPES)
+    assert DELTA_TYPES.isdisjoint(CONTENT_TYPES)
+    assert set(HISTORY_TYPES) <= set(CONTENT_TYPES) <= EVENT_TYPES.keys()
 
 
 @pytest.mark.parametrize("kind", EVENT_TYPES.values(), ids=lambda kind: kind.__name__)

@@ -50,7 +50,7 @@ export class PromptHistory {
   }
 }
 
-function read<Value>(kept: Kept, key: string, otherwise: Value): Value {
+export function read<Value>(kept: Kept, key: string, otherwise: Value): Value {
   try {
     return (JSON.parse(kept.getItem(key) ?? "null") as Value | null) ?? otherwise;
   } catch {
@@ -58,7 +58,7 @@ function read<Value>(kept: Kept, key: string, otherwise: Value): Value {
   }
 }
 
-function write(kept: Kept, key: string, value: unknown): void {
+export function write(kept: Kept, key: string, value: unknown): void {
   try {
     kept.setItem(key, JSON.stringify(value));
   } catch {

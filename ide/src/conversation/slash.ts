@@ -16,6 +16,7 @@ export const SLASH_COMMANDS: SlashCommand[] = [
   { name: "full", says: t.slash.full, command: "level-full" },
   { name: "stop", says: t.slash.stop, command: "stop" },
   { name: "find", says: t.slash.find, command: "find" },
+  { name: "review", says: t.slash.review, command: "review" },
   { name: "fork", says: t.slash.fork, command: "fork" },
   { name: "rename", says: t.slash.rename, command: "rename" },
   { name: "export", says: t.slash.export, command: "export" },

@@ -107,13 +107,14 @@ export class TurnView {
   /** Where its content comes from: the stream, what is stored (to be asked for), or nowhere yet. */
   source = $state<"none" | "loading" | "stored" | "stream">("none");
   loadError = $state<string | null>(null);
+  /** Whether its drone keeps checkpoints: it can be asked what changed, then. */
+  hasCheckpoints = $state(false);
 
   private nextId = 0;
   private writing: { thinking: WrittenItem | null; text: WrittenItem | null } = { thinking: null, text: null };
   private tools = new Map<string, ToolItem>();
   /** While it runs: to begin anew where a later epoch takes the place of the end. */
   private events: TurnEvent[] = [];
-  private hasCheckpoints = false;
 
   constructor(doc: ChatTurn) {
     this.doc = doc;
@@ -317,6 +318,10 @@ export class TurnView {
     this.writing.thinking?.text.finish();
     this.writing.text?.text.finish();
     for (const tool of this.tools.values()) if (tool.state === "running") tool.state = "unknown";
+    for (const item of this.items) {
+      if (item.kind !== "inquiry" || item.inquiry.status !== "pending") continue;
+      item.inquiry = { ...item.inquiry, status: "withdrawn" }; // nobody waits for its answer any more
+    }
     this.events = [];
   }
 }

@@ -41,7 +41,7 @@ function linesOf(text: string): string[] {
 }
 
 /** By the longest common subsequence; too large for that, everything goes and comes anew. */
-function longest(a: string[], b: string[]): ["same" | "added" | "removed", string][] {
+export function longest(a: string[], b: string[]): ["same" | "added" | "removed", string][] {
   if (a.length * b.length > MOST_CELLS) {
     return [...a.map((l) => ["removed", l] as const), ...b.map((l) => ["added", l] as const)].map(([k, l]) => [k, l]);
   }

@@ -1,5 +1,5 @@
 /** Colours for code, by Lezer's parsers: each language is fetched when it is first shown. */
-import { classHighlighter, highlightTree } from "@lezer/highlight";
+import { classHighlighter, highlightCode, highlightTree } from "@lezer/highlight";
 import type { Parser } from "@lezer/common";
 
 type Load = () => Promise<Parser>;
@@ -42,6 +42,22 @@ export async function highlighted(code: string, language: string): Promise<Docum
   });
   fragment.append(code.slice(at));
   return fragment;
+}
+
+export interface Span {
+  text: string;
+  /** Empty where it has no colour. */
+  classes: string;
+}
+
+/** The same, line by line. */
+export async function highlightedLines(code: string, language: string): Promise<Span[][] | null> {
+  const load = LANGUAGES[language.toLowerCase()];
+  if (load === undefined || code.length > LONGEST) return null;
+  const lines: Span[][] = [[]];
+  const put = (text: string, classes: string) => lines.at(-1)!.push({ text, classes });
+  highlightCode(code, (await load()).parse(code), classHighlighter, put, () => lines.push([]));
+  return lines;
 }
 
 export function knows(language: string): boolean {

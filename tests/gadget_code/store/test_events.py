@@ -81,6 +81,15 @@ async def test_the_history_holds_what_messages_are_built_from(store: Store) -> N
     assert [event.seq async for event in store.events.history("t", after=2, up_to=9, batch=1)] == [3, 5]
 
 
+async def test_the_content_holds_what_is_shown_of_a_turn_that_is_over(store: Store) -> None:
+    shown = ("step", "notice", "inquiryAsked", "inquiryAnswered", "checkpoint", "toolCall")
+    for seq, type in enumerate(("response", "toolStarted", *shown, "titled", "workOrderComplete"), start=1):
+        await put(store, "t", events(seq, type=type))
+    assert [event.type async for event in store.events.content("t", up_to=10)] == list(shown)
+    assert [event.seq async for event in store.events.content("t", after=3, up_to=6, batch=1)] == [4, 5, 6]
+    assert [event.type async for event in store.events.history("t", up_to=10)] == ["step", "toolCall"]
+
+
 async def test_deleting_a_turns_events_leaves_its_neighbours(store: Store) -> None:
     for name in ("t", "t0", "u"):
         await put(store, name, events(1, 2))

@@ -59,6 +59,7 @@ def test_only_the_tools_that_there_are_are_spoken_of() -> None:
     assert "`shell`" not in said
     assert "`apply_patch`" not in said
     assert "\n\n\n" not in said
+    assert "`@path`" in said
     assert "# Tools" not in system_prompt(order(), Path("/srv/shop")).content
 
 

@@ -1,0 +1,73 @@
+/** The files that an `@` may become: asked for a moment after the last key, the newest question alone counts. */
+import { said } from "../api/http";
+import { filesOf } from "../api/files";
+import type { Mention } from "./mentions";
+
+const PAUSE_MS = 120;
+const MOST = 12; // files in the list
+
+export class Mentioning {
+  paths = $state.raw<string[]>([]);
+  /** Which of them is chosen. */
+  at = $state(0);
+  /** Why there are none, for a person; null where there may be. */
+  why = $state<string | null>(null);
+  mention = $state.raw<Mention | null>(null);
+  /** Whether the answer to what is typed now is there. */
+  isCurrent = $state(false);
+
+  private waits: ReturnType<typeof setTimeout> | undefined;
+  private asked = 0;
+  /** The `@` that was closed stays closed. */
+  private closedAt: number | null = null;
+
+  constructor(private readonly session: string) {}
+
+  /** Follows what is typed; null: no mention. */
+  follow(mention: Mention | null): void {
+    if (mention === null) this.closedAt = null;
+    if (mention === null || mention.from === this.closedAt) {
+      this.end();
+      return;
+    }
+    if (mention.asked === this.mention?.asked && mention.from === this.mention.from) return;
+    this.mention = mention;
+    this.isCurrent = false;
+    clearTimeout(this.waits);
+    this.waits = setTimeout(() => void this.ask(mention.asked), PAUSE_MS);
+  }
+
+  step(by: 1 | -1): void {
+    this.at = (this.at + by + this.paths.length) % Math.max(1, this.paths.length);
+  }
+
+  close(): void {
+    this.closedAt = this.mention?.from ?? null;
+    this.end();
+  }
+
+  end(): void {
+    clearTimeout(this.waits);
+    this.asked += 1;
+    this.mention = null;
+    this.paths = [];
+    this.why = null;
+    this.isCurrent = false;
+  }
+
+  private async ask(q: string): Promise<void> {
+    const asked = ++this.asked;
+    let paths: string[] = [];
+    let why: string | null = null;
+    try {
+      paths = (await filesOf(this.session).find(q)).paths.slice(0, MOST);
+    } catch (error) {
+      why = said(error);
+    }
+    if (asked !== this.asked) return;
+    this.paths = paths;
+    this.why = why;
+    this.at = 0;
+    this.isCurrent = true;
+  }
+}

@@ -1,0 +1,77 @@
+/** What a person says of lines of a diff: gathered until the next prompt takes it along, and kept in this browser. */
+import { type Kept, read, write } from "../conversation/drafts";
+import type { Side } from "../diff/hunks";
+import { t } from "../text";
+
+const KEY = "gadget.comments";
+const MOST_SESSIONS = 30;
+export const MOST_COMMENTS = 100;
+const MOST_QUOTED = 30; // lines of one comment
+
+export interface Comment {
+  id: number;
+  path: string;
+  /** Which text the line numbers are of: what is there now, or what was there before. */
+  side: Side;
+  from: number;
+  to: number;
+  /** The lines with their signs, as the diff shows them. */
+  lines: string[];
+  text: string;
+}
+
+export class Comments {
+  items = $state.raw<Comment[]>([]);
+
+  constructor(
+    private readonly session: string,
+    private readonly kept: Kept = localStorage,
+  ) {
+    this.items = read<[string, Comment[]][]>(kept, KEY, []).find(([id]) => id === session)?.[1] ?? [];
+  }
+
+  get isFull(): boolean {
+    return this.items.length >= MOST_COMMENTS;
+  }
+
+  add(comment: Omit<Comment, "id">): void {
+    if (this.isFull) return;
+    const id = Math.max(0, ...this.items.map((one) => one.id)) + 1;
+    this.put([...this.items, { ...comment, id }]);
+  }
+
+  change(id: number, text: string): void {
+    this.put(this.items.map((one) => (one.id === id ? { ...one, text } : one)));
+  }
+
+  remove(id: number): void {
+    this.put(this.items.filter((one) => one.id !== id));
+  }
+
+  /** Those that a prompt took along; what was added since stays. */
+  sent(comments: Comment[]): void {
+    this.put(this.items.filter((one) => !comments.includes(one)));
+  }
+
+  private put(items: Comment[]): void {
+    this.items = items;
+    const others = read<[string, Comment[]][]>(this.kept, KEY, []).filter(([id]) => id !== this.session);
+    write(this.kept, KEY, (items.length ? [[this.session, items], ...others] : others).slice(0, MOST_SESSIONS));
+  }
+}
+
+export function placeOf(comment: Pick<Comment, "path" | "side" | "from" | "to">): string {
+  const lines = comment.from === comment.to ? `${comment.from}` : `${comment.from}-${comment.to}`;
+  return `${comment.path}:${lines}${comment.side === "old" ? ` (${t.comments.before})` : ""}`;
+}
+
+/** One prompt of what was typed and what was said of lines: each place, its lines, the comment. */
+export function promptOf(typed: string, comments: Comment[]): string {
+  const said = comments.map((comment) => {
+    const more = comment.lines.length - MOST_QUOTED;
+    const quoted = comment.lines.slice(0, MOST_QUOTED).map((line) => `> ${line}`.trimEnd());
+    if (more > 0) quoted.push(`> … (${t.comments.more(more)})`);
+    return [placeOf(comment), ...quoted, "", comment.text].join("\n");
+  });
+  return [typed.trim(), ...said].filter((part) => part !== "").join("\n\n");
+}

@@ -1,0 +1,225 @@
+/** What is reviewed: the changes of a turn, a session or the working tree, what was looked at, what was undone. */
+import { type FilesApi, filesOf } from "../api/files";
+import { ApiError, said } from "../api/http";
+import * as api from "../api/resources";
+import type { FileDiff } from "../api/types";
+import type { SessionView } from "../conversation/session.svelte";
+import type { TurnView } from "../conversation/turn.svelte";
+import { type Change, type Patch, patchOf } from "../diff/hunks";
+import { t } from "../text";
+import { keepReviewed, keysOf, reviewedOf } from "./reviewed";
+import { standing, type Standing } from "./undo";
+import { type Back, type DiskFile, exchange, readDisk, Refused, undoFile } from "./undoing";
+
+export type Scope = "turn" | "session" | "uncommitted";
+
+const MOST_BACKS = 50; // undos that can be undone
+
+export interface Entry {
+  file: FileDiff;
+  /** Null: there is nothing to show, for it is binary or too large. */
+  patch: Patch | null;
+  /** What each of its changes is known by; the file itself where it has none. */
+  keys: string[];
+}
+
+interface Undone {
+  says: string;
+  backs: Back[];
+}
+
+export class Review {
+  scope = $state<Scope>("turn");
+  entries = $state.raw<Entry[] | null>(null);
+  fileCount = $state(0);
+  error = $state<string | null>(null);
+  /** The file that is shown. */
+  path = $state<string | null>(null);
+  /** What is on the disk of it; undefined while that is not known. */
+  disk = $state.raw<DiskFile | null | undefined>(undefined);
+  marks = $state.raw<ReadonlySet<string>>(new Set());
+  undone = $state.raw<Undone[]>([]);
+  /** What was done last, or why it was not. */
+  news = $state<{ says: string; isBad: boolean } | null>(null);
+  isBusy = $state(false);
+
+  private readonly files: FilesApi;
+  private asked = 0;
+
+  constructor(
+    readonly session: SessionView,
+    readonly turn: TurnView | null,
+    scope: Scope,
+  ) {
+    this.files = filesOf(session.id);
+    this.scope = turn === null && scope === "turn" ? "session" : scope;
+    this.marks = reviewedOf(session.id);
+  }
+
+  get entry(): Entry | null {
+    return this.entries?.find((entry) => entry.file.path === this.path) ?? null;
+  }
+
+  get total(): number {
+    return (this.entries ?? []).reduce((sum, entry) => sum + entry.keys.length, 0);
+  }
+
+  get reviewed(): number {
+    return (this.entries ?? []).reduce((sum, entry) => sum + this.reviewedIn(entry), 0);
+  }
+
+  reviewedIn(entry: Entry): number {
+    return entry.keys.filter((key) => this.marks.has(key)).length;
+  }
+
+  /** Asks what changed, and what is on the disk of the file that is shown. */
+  async load(): Promise<void> {
+    const asked = ++this.asked;
+    this.error = null;
+    try {
+      const asks = this.scope === "turn" ? api.turnDiff(this.turn!.id) : api.sessionDiff(this.session.id, this.scope);
+      const diff = await asks;
+      if (asked !== this.asked) return;
+      this.entries = diff.files.map(entryOf);
+      this.fileCount = diff.fileCount;
+      if (this.entry === null) this.path = this.entries[0]?.file.path ?? null;
+    } catch (error) {
+      if (asked !== this.asked) return;
+      this.entries = [];
+      this.error = said(error);
+    }
+    await this.readDisk();
+  }
+
+  async choose(scope: Scope): Promise<void> {
+    this.scope = scope;
+    this.entries = null;
+    this.news = null;
+    await this.load();
+  }
+
+  async show(path: string): Promise<void> {
+    this.path = path;
+    await this.readDisk();
+  }
+
+  /** The one before or after, around the end. */
+  async showNext(by: 1 | -1): Promise<void> {
+    const all = this.entries ?? [];
+    const at = all.findIndex((entry) => entry.file.path === this.path);
+    const next = all[(at + by + all.length) % Math.max(1, all.length)];
+    if (next !== undefined) await this.show(next.file.path);
+  }
+
+  standingOf(change: Change): Standing {
+    const text = this.disk?.text;
+    return text === undefined || text === null ? "there" : standing(text, change);
+  }
+
+  keep(keys: string[]): void {
+    this.mark([...this.marks, ...keys]);
+  }
+
+  unkeep(key: string): void {
+    this.mark([...this.marks].filter((one) => one !== key));
+  }
+
+  async undoChange(entry: Entry, change: Change): Promise<void> {
+    const { file, patch } = entry;
+    const isWhole = file.status === "added" || file.status === "deleted";
+    await this.act(async () => {
+      const back = isWhole
+        ? await undoFile(this.files, file, patch!)
+        : await exchange(this.files, file.path, change, "new");
+      if (back === null) throw new Refused(t.review.already(file.path));
+      this.note(t.review.undone(file.path), [back]);
+    });
+  }
+
+  /** Puts a change in again that is not on the disk any more. */
+  async redoChange(entry: Entry, change: Change): Promise<void> {
+    await this.act(async () => {
+      await exchange(this.files, entry.file.path, change, "old");
+      this.news = { says: t.review.broughtBack, isBad: false };
+    });
+  }
+
+  /** Undoes whole files; what cannot be undone is left alone, and said. */
+  async undoFiles(entries: Entry[]): Promise<void> {
+    await this.act(async () => {
+      const backs: Back[] = [];
+      const left: string[] = [];
+      for (const { file, patch } of entries) {
+        try {
+          if (patch === null) throw new Refused(t.review.refusals.notText(file.path));
+          const back = await undoFile(this.files, file, patch);
+          if (back !== null) backs.push(back);
+        } catch (error) {
+          // What holds for one holds for all: the agent works, the drone is away.
+          const isOfAll = error instanceof ApiError && !["fileChanged", "alreadyExists", "notFound", "tooLarge"].includes(error.code);
+          left.push(said(error));
+          if (isOfAll || !(error instanceof ApiError || error instanceof Refused)) break;
+        }
+      }
+      if (backs.length) this.note(t.review.undoneFiles(backs.length), backs);
+      if (left.length) this.news = { says: [backs.length ? t.review.undoneFiles(backs.length) : "", ...left].join(" ").trim(), isBad: true };
+      else if (!backs.length) this.news = { says: t.review.nothing, isBad: false };
+    });
+  }
+
+  /** Undoes the last undo. */
+  async bringBack(): Promise<void> {
+    const last = this.undone.at(-1);
+    if (last === undefined) return;
+    await this.act(async () => {
+      for (const back of last.backs.toReversed()) await back();
+      this.undone = this.undone.slice(0, -1);
+      this.news = { says: t.review.broughtBack, isBad: false };
+    });
+  }
+
+  private note(says: string, backs: Back[]): void {
+    this.undone = [...this.undone, { says, backs }].slice(-MOST_BACKS);
+    this.news = { says, isBad: false };
+  }
+
+  private async act(action: () => Promise<void>): Promise<void> {
+    if (this.isBusy) return;
+    if (this.session.workspaceMode === "agent") {
+      this.news = { says: t.review.agentWorks, isBad: true };
+      return;
+    }
+    this.isBusy = true;
+    this.news = null;
+    try {
+      await action();
+    } catch (error) {
+      const isOther = error instanceof ApiError && error.code === "fileChanged";
+      const isAgent = error instanceof ApiError && error.code === "workspaceBusy";
+      this.news = { says: isOther ? t.review.fileChanged : isAgent ? t.review.agentWorks : said(error), isBad: true };
+    } finally {
+      await this.load();
+      this.isBusy = false;
+    }
+  }
+
+  private mark(keys: string[]): void {
+    this.marks = new Set(keys);
+    keepReviewed(this.session.id, this.marks);
+  }
+
+  private async readDisk(): Promise<void> {
+    const { path } = this;
+    this.disk = undefined;
+    if (path === null || this.entry?.patch == null) return;
+    const found = await readDisk(this.files, path).catch(() => undefined); // nothing is known of it: undo says why
+    if (path === this.path) this.disk = found;
+  }
+}
+
+function entryOf(file: FileDiff): Entry {
+  const isShown = file.diff !== null || (!file.truncated && file.added === 0 && file.removed === 0);
+  const patch = isShown ? patchOf(file.diff ?? "") : null;
+  const keys = patch === null ? [] : keysOf(file.path, patch.changes);
+  return { file, patch, keys: keys.length ? keys : [`${file.path}\n${file.status} ${file.added} ${file.removed}`] };
+}
