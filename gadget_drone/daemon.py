@@ -44,6 +44,7 @@ from gadget_drone.server import Server
 from gadget_drone.settings import DroneSettings
 from gadget_drone.stream import EventStream
 from gadget_drone.supervised import Supervisor
+from gadget_drone.terminals.terminals import Terminals
 from gadget_drone.tools.entry_points import find_tools
 from gadget_drone.tools.toolbox import BUILT_IN
 from gadget_drone.uploads import Uploads
@@ -107,6 +108,12 @@ class Daemon:
         self._recovery: asyncio.Future[c.CrashRecoveryResponse] | None = None
         self._question: str | None = None
         """The id of what we last asked about a recovery."""
+        self._terminals = Terminals(
+            workspace,
+            self._supervisor,
+            lambda event, message: self._link.call(event, message),
+            is_on=settings.terminals == "on",
+        )
         self._link = Link(
             {
                 "requestSessionLock": self._lock_session,
@@ -119,6 +126,14 @@ class Daemon:
                 "setPolicy": self._set_policy,
                 "readDiff": self._checkpoints.read_diff,
                 "restoreFiles": self._checkpoints.restore,
+                "listTerminals": self._terminals.list,
+                "openTerminal": self._terminals.open,
+                "attachTerminal": self._terminals.attach,
+                "writeTerminal": self._terminals.write,
+                "resizeTerminal": self._terminals.resize,
+                "closeTerminal": self._terminals.close_one,
+                "closeTerminals": self._terminals.close_session,
+                "terminalsHeard": self._terminals.heard,
                 "turnAck": self._acked,
                 "turnResend": self._resend,
                 "turnRevoked": self._revoked,
@@ -173,14 +188,16 @@ class Daemon:
                 link = tasks.create_task(self._link.run(self._server.url, lambda: self._server.token), name="link")
                 blobs = tasks.create_task(self._uploads.run(), name="blobs")
                 repeat = tasks.create_task(self._repeat_availability(), name="availability")
+                terminals = tasks.create_task(self._terminals.run(), name="terminals")
                 await stop.wait()
-                await self._stop()
-                for task in (link, blobs, repeat, *([self._hello] if self._hello is not None else [])):
+                await asyncio.gather(self._stop(), self._terminals.close())
+                for task in (link, blobs, repeat, terminals, *([self._hello] if self._hello is not None else [])):
                     task.cancel()
         except* GadgetError as group:
             raise group.exceptions[0] from None
         finally:
             await self._states.close()
+            await self._terminals.close()
             self._supervisor.close()
             await self._link.drop()
             self._save_status(DroneStatus.OFFLINE)
@@ -195,6 +212,7 @@ class Daemon:
         log.info("connected to %s", self._server.url)
         self._workspace.note_connection(is_connected=True)
         self._uploads.wake()
+        self._terminals.greet()
         self._greet()
 
     def _greet(self) -> None:
