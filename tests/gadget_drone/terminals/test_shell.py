@@ -45,6 +45,6 @@ def test_the_drones_own_settings_and_its_virtual_environment_are_left_out() -> N
 
 
 def test_a_virtual_environment_of_the_users_own_stays() -> None:
-    own = {"VIRTUAL_ENV": "/home/ada/env", "PATH": "/home/ada/env/bin:/usr/bin"}
+    own = {"VIRTUAL_ENV": "/srv/env", "PATH": "/srv/env/bin:/usr/bin"}
     made = shell_environment(own, "/opt/drone")
     assert (made["VIRTUAL_ENV"], made["PATH"]) == (own["VIRTUAL_ENV"], own["PATH"])
