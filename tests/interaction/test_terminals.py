@@ -134,14 +134,15 @@ async def test_another_user_is_refused_everything(viewer: Viewer, web: Web) -> N
     async with await web.user("eve") as eve, PlayedDrone(eve) as spy, Ide(eve) as ide:
         foreign = Viewer(ide, viewer.session)
         data = base64.b64encode(b"x").decode()
-        for event, fields in {
+        requests: dict[str, dict[str, Any]] = {
             "listTerminals": {},
             "openTerminal": {"columns": 80, "rows": 24},
             "attachTerminal": {"terminalId": terminal, "after": 0},
             "writeTerminal": {"terminalId": terminal, "data": data},
             "resizeTerminal": {"terminalId": terminal, "columns": 80, "rows": 24},
             "closeTerminal": {"terminalId": terminal},
-        }.items():
+        }
+        for event, fields in requests.items():
             reply = await foreign.call(event, **fields)
             assert reply["error"]["code"] == "notFound", (event, reply)
         # Nor does her own drone speak for a terminal of another's.
@@ -311,7 +312,7 @@ async def test_a_socket_that_does_not_read_loses_output_and_nothing_else(user: U
         turn = await a_turn(user, {"_id": session})
         await drone.order(turn["_id"])
         data = base64.b64encode(b"x" * 65536).decode()
-        transport = ide._socket.eio.ws._writer.transport  # type: ignore[attr-defined]
+        transport = ide._socket.eio.ws._writer.transport
         transport.pause_reading()
         count = 400  # 35 MB: more than kernels keep
         for number in range(count):

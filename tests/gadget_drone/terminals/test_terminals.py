@@ -1,6 +1,5 @@
 """Real shells on real pseudo-terminals."""
 
-import asyncio
 import os
 import re
 import resource
@@ -36,6 +35,11 @@ async def shell_pid(bench: Bench, terminal: str) -> int:
     return int(found[1])
 
 
+def foreground(pid: int) -> int:
+    """The process group that has the terminal of process `pid`."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[5])
+
+
 async def test_what_is_typed_is_run_in_the_workspace_and_seen(bench: Bench) -> None:
     terminal = await bench.open()
     await bench.type(terminal, "pwd; echo $((6*7))=\n")
@@ -58,10 +62,10 @@ async def test_it_is_the_controlling_terminal_of_a_session_of_its_own(bench: Ben
     device = int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[4])
     assert device == os.stat(f"/proc/{pid}/fd/0").st_rdev
     await bench.type(terminal, "sleep 600\n")
-    await asyncio.sleep(0)
-    await bench.until_heard(terminal, "sleep 600\r\n")
-    await until(lambda: Path(f"/proc/{pid}/task/{pid}/children").read_text() != "")
+    await until(lambda: foreground(pid) != pid and Path(f"/proc/{foreground(pid)}/comm").read_text() == "sleep\n")
     await bench.type(terminal, b"\x03")
+    await until(lambda: foreground(pid) == pid)
+    await bench.until_heard(terminal, "^C\r\n$ ")
     await bench.type(terminal, "echo $(($?+0))=\n")
     await bench.until_heard(terminal, "130=\r\n")
 
