@@ -62,6 +62,7 @@ class ErrorCode(StrEnum):
     STALE_EPOCH = "staleEpoch"
     CHECKPOINT_GONE = "checkpointGone"
     CHECKPOINTS_OFF = "checkpointsOff"
+    TERMINALS_OFF = "terminalsOff"
     GIT_FAILED = "gitFailed"
     GIT_URL_NOT_ALLOWED = "gitUrlNotAllowed"
     # the model

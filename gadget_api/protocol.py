@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gadget_api import commands as c
+from gadget_api import terminals as t
 from gadget_api.events import EVENT_TYPES
 from gadget_api.model import WireModel
 
@@ -64,6 +65,13 @@ SOCKET_EVENTS: tuple[SocketEvent, ...] = (
     _ide("steerTurn", c.SteerTurn, c.Done, "Put a message before the model at the turn's next step."),
     _ide("answerInquiry", c.AnswerInquiry, c.Done, "Answer what a turn asked."),
     _ide("continueTurn", c.ContinueTurn, c.Done, "Go on with a turn whose drone is lost, on another drone."),
+    _ide("listTerminals", t.ListTerminals, t.TerminalList, "The terminals of a session."),
+    _ide("openTerminal", t.OpenTerminal, t.TerminalOpened, "Start a shell in the session's project."),
+    _ide("attachTerminal", t.AttachTerminal, t.TerminalAttached, "What a terminal said, and from now on says."),
+    _ide("detachTerminal", t.DetachTerminal, c.Done, "Listen to a terminal no more."),
+    _ide("writeTerminal", t.WriteTerminal, c.Done, "Type into a terminal."),
+    _ide("resizeTerminal", t.ResizeTerminal, c.Done, "The size at which a terminal is shown."),
+    _ide("closeTerminal", t.CloseTerminal, c.Done, "End a terminal's shell and all that it has started."),
     _to_drone("requestSessionLock", c.LockSession, c.Done, "Work for this session alone."),
     _to_drone("releaseSessionLock", c.UnlockSession, c.Done, "Work for any session again."),
     _to_drone("requestWorkspaceMode", c.SetWorkspaceMode, c.Done, "The user takes or hands back the workspace."),
@@ -82,6 +90,14 @@ SOCKET_EVENTS: tuple[SocketEvent, ...] = (
     _to_drone("writeFile", c.WriteFile, c.FileWritten, "Replace a file that is still what it was, or make one."),
     _to_drone("renameFile", c.RenameProjectFile, c.Done, "Rename a file or a directory; nothing is overwritten."),
     _to_drone("deleteFile", c.DeleteFile, c.FilesDeleted, "Delete a file, or a directory with what is in it."),
+    _to_drone("listTerminals", t.ListTerminals, t.TerminalsHere, "The terminals of a session."),
+    _to_drone("openTerminal", t.StartTerminal, t.TerminalOpened, "Start a shell in the project."),
+    _to_drone("attachTerminal", t.AttachTerminal, t.TerminalAttached, "What a terminal said; somebody listens now."),
+    _to_drone("writeTerminal", t.WriteTerminal, c.Done, "Typed into a terminal."),
+    _to_drone("resizeTerminal", t.ResizeTerminal, c.Done, "The size at which a terminal is shown."),
+    _to_drone("closeTerminal", t.CloseTerminal, c.Done, "End a terminal's shell and all that it has started."),
+    _to_drone("closeTerminals", t.CloseTerminals, None, "A session is gone: end its terminals."),
+    _to_drone("terminalsHeard", t.TerminalsHeard, None, "Somebody still listens to these terminals."),
     _to_drone("turnAck", c.TurnAck, None, "Everything up to `seq` is stored."),
     _to_drone("turnResend", c.TurnResend, None, "Events are missing: send them again."),
     _to_drone("turnRevoked", c.TurnRevoked, None, "The turn is not this drone's (any more)."),
@@ -90,6 +106,9 @@ SOCKET_EVENTS: tuple[SocketEvent, ...] = (
     _drone("requestWorkspaceMode", c.DroneWorkspaceMode, c.Done, "`agent` before the loop, `idle` after it."),
     _drone("requestCrashRecovery", c.RequestCrashRecovery, c.Done, "A crash left this turn; what shall become of it?"),
     _drone("droneStatus", c.ReportStatus, c.Done, "What the drone is doing."),
+    _drone("terminalOutput", t.TerminalOutput, c.Done, "What a terminal said; the next follows the answer."),
+    _drone("terminalChanged", t.TerminalChanged, c.Done, "A terminal was opened, resized, or has ended."),
+    _drone("terminalClosed", t.TerminalClosed, c.Done, "A terminal is gone."),
     *(_to_ide(name, model, _first_line(model)) for name, model in EVENT_TYPES.items()),
     _to_ide("turnStatus", c.TurnStatus, "A turn was made or changed its status."),
     _to_ide("sessionUpdated", c.SessionUpdated, "A session was made or changed."),
@@ -99,6 +118,9 @@ SOCKET_EVENTS: tuple[SocketEvent, ...] = (
     _to_ide("droneStatus", c.DroneStatusChanged, "A drone of the user's changed."),
     _to_ide("workspaceMode", c.WorkspaceModeChanged, "Who holds the session's workspace."),
     _to_ide("sessionLock", c.SessionLockChanged, "The session's lock was taken or released."),
+    _to_ide("terminalOutput", t.TerminalOutput, "What a terminal said, to those who are attached to it."),
+    _to_ide("terminalChanged", t.TerminalChanged, "A terminal of the user's was opened, resized, or has ended."),
+    _to_ide("terminalClosed", t.TerminalClosed, "A terminal of the user's is gone."),
 )
 
 

@@ -39,6 +39,7 @@ from gadget_code.settings import Settings
 from gadget_code.sockets.connections import Connections
 from gadget_code.sockets.handlers import register
 from gadget_code.sockets.server import SocketServer
+from gadget_code.sockets.terminals import keep_heard
 from gadget_code.store.database import Store
 
 log = logging.getLogger(__name__)
@@ -76,6 +77,7 @@ def create_app(settings: Settings, store: Store) -> ASGIApp:
             connections = Connections(service)
             register(service, connections)
             background.start(connections.watch(), "socket watch")
+            background.start(keep_heard(service, connections), "terminals")
             background.start(service.sweep.run(), "sweep")
             background.start(service.metrics.measure_lag(), "event loop lag")
             yield

@@ -46,6 +46,7 @@ from gadget_drone.server import Server
 from gadget_drone.settings import DroneSettings
 from gadget_drone.stream import EventStream
 from gadget_drone.supervised import Supervisor
+from gadget_drone.terminals.terminals import Terminals
 from gadget_drone.tools.entry_points import find_tools
 from gadget_drone.tools.toolbox import BUILT_IN
 from gadget_drone.uploads import Uploads
@@ -118,6 +119,12 @@ class Daemon:
         self._recovery: asyncio.Future[c.CrashRecoveryResponse] | None = None
         self._question: str | None = None
         """The id of what we last asked about a recovery."""
+        self._terminals = Terminals(
+            workspace,
+            self._supervisor,
+            lambda event, message: self._link.call(event, message),
+            is_on=settings.terminals == "on",
+        )
         self._link = Link(
             {
                 "requestSessionLock": self._lock_session,
@@ -136,6 +143,14 @@ class Daemon:
                 "writeFile": self._files.write,
                 "renameFile": self._files.rename,
                 "deleteFile": self._files.delete,
+                "listTerminals": self._terminals.list,
+                "openTerminal": self._terminals.open,
+                "attachTerminal": self._terminals.attach,
+                "writeTerminal": self._terminals.write,
+                "resizeTerminal": self._terminals.resize,
+                "closeTerminal": self._terminals.close_one,
+                "closeTerminals": self._terminals.close_session,
+                "terminalsHeard": self._terminals.heard,
                 "turnAck": self._acked,
                 "turnResend": self._resend,
                 "turnRevoked": self._revoked,
@@ -190,15 +205,17 @@ class Daemon:
                 link = tasks.create_task(self._link.run(self._server.url, lambda: self._server.token), name="link")
                 blobs = tasks.create_task(self._uploads.run(), name="blobs")
                 repeat = tasks.create_task(self._repeat_availability(), name="availability")
+                terminals = tasks.create_task(self._terminals.run(), name="terminals")
                 await stop.wait()
-                await self._stop()
-                for task in (link, blobs, repeat, *([self._hello] if self._hello is not None else [])):
+                await asyncio.gather(self._stop(), self._terminals.close())
+                for task in (link, blobs, repeat, terminals, *([self._hello] if self._hello is not None else [])):
                     task.cancel()
         except* GadgetError as group:
             raise group.exceptions[0] from None
         finally:
             await self._states.close()
             await self._clients.close()
+            await self._terminals.close()
             self._supervisor.close()
             await self._link.drop()
             self._save_status(DroneStatus.OFFLINE)
@@ -213,6 +230,7 @@ class Daemon:
         log.info("connected to %s", self._server.url)
         self._workspace.note_connection(is_connected=True)
         self._uploads.wake()
+        self._terminals.greet()
         self._greet()
 
     def _greet(self) -> None:

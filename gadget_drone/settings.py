@@ -25,4 +25,7 @@ class DroneSettings(BaseSettings):
     sandbox: SandboxSetting = Field(
         "auto", description="Whether commands run in bubblewrap: where it works, never, or not without it."
     )
+    terminals: Literal["on", "off"] = Field(
+        "on", description="Whether the drone's user may open terminals here, from the browser."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much is logged.")

@@ -124,7 +124,7 @@ class Supervisor:
         self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: int, stdin: int | None = None
     ) -> Supervised:
         """Runs the program at the path `command[0]`; it prints to the descriptor `output`, and its input is the
-        descriptor `stdin`, or empty.
+        descriptor `stdin`, or empty. A terminal as `output` is its input and its controlling terminal, too.
 
         Raises NotStarted, or leaves that to `Supervised.ended`.
         """

@@ -16,7 +16,8 @@ its process group, its status (minus the signal that killed it), and whether som
 0). The socket closes when nothing does any more.
 
 When the drone closes its end, or only the direction to here - it lets go of the command, or is dead - all is ended:
-SIGTERM, and SIGKILL after `GRACE_S`. The drone alone has that end: this program never does, so no copy hides its death.
+SIGTERM (in a terminal SIGHUP, as shells ignore the other), and SIGKILL after `GRACE_S`. The drone alone has that end:
+this program never does, so no copy hides its death.
 The forks are in sessions of their own and do not need this program any more.
 
 On Linux orphans become children of the fork (it is their subreaper), so that neither a second fork nor setsid gets them
@@ -36,7 +37,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 GRACE_S = 2.0
-"""Between SIGTERM and SIGKILL; with the rest it keeps a cancel under the 5 s that are promised."""
+"""Between being asked to end and SIGKILL; with the rest it keeps a cancel under the 5 s that are promised."""
 _SETTLE_S = 0.05
 """How long what a command leaves may take to end with it, before it counts as left: a sandbox outlives it shortly."""
 _GIVE_UP_S = 60.0
@@ -77,6 +78,7 @@ def main() -> None:
 def _supervise(drone: socket.socket, streams: Sequence[int], default_signals: Collection[int]) -> None:
     """`streams` are the command's output and, where it has one, its input."""
     output, *stdin = streams
+    is_terminal = os.isatty(output)
     os.setsid()
     is_subreaper = _become_subreaper()
     try:
@@ -96,10 +98,7 @@ def _supervise(drone: socket.socket, streams: Sequence[int], default_signals: Co
             words[0],
             words,
             dict(variable.split(b"=", 1) for variable in variables),
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, fd, number)
-                for number, fd in ((1, output), (2, output), *((0, fd) for fd in stdin))
-            ],
+            file_actions=_in_terminal(output) if is_terminal else _in_streams(output, stdin),
             setsid=True,
             setsigdef=default_signals,
         )
@@ -136,7 +135,8 @@ def _supervise(drone: socket.socket, streams: Sequence[int], default_signals: Co
             os.read(child_ended, 512)
         if drone.fileno() in ready:
             break
-    for number, within_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, _GIVE_UP_S)):
+    asked = signal.SIGHUP if is_terminal else signal.SIGTERM
+    for number, within_s in ((asked, GRACE_S), (signal.SIGKILL, _GIVE_UP_S)):
         deadline = time.monotonic() + within_s
         is_told = False
         while is_anything_left() and time.monotonic() < deadline:
@@ -144,6 +144,17 @@ def _supervise(drone: socket.socket, streams: Sequence[int], default_signals: Co
                 _signal_all(command, number)
                 is_told = True
             time.sleep(_LOOK_EVERY_S)
+
+
+def _in_streams(output: int, stdin: Sequence[int]) -> list[tuple[int, ...]]:
+    """The file actions of a command that prints to `output`."""
+    return [(os.POSIX_SPAWN_DUP2, fd, to) for to, fd in ((1, output), (2, output), *((0, fd) for fd in stdin))]
+
+
+def _in_terminal(terminal: int) -> list[tuple[int | str, ...]]:
+    """Those of the leader of a new session: the terminal that it opens first becomes its controlling one."""
+    opened = (os.POSIX_SPAWN_OPEN, 0, os.ttyname(terminal), os.O_RDWR, 0)
+    return [opened, (os.POSIX_SPAWN_DUP2, 0, 1), (os.POSIX_SPAWN_DUP2, 0, 2)]
 
 
 def _say(drone: socket.socket, *numbers: int | None) -> None:
@@ -161,6 +172,8 @@ def _signal_all(command: int, number: signal.Signals) -> None:
     for pid in _descendants():
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
+            if number == signal.SIGHUP:
+                os.kill(pid, signal.SIGCONT)  # one that was stopped (Ctrl+Z) may end by itself, too
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(command, number)
 

@@ -14,6 +14,7 @@ from gadget_api.sessions import ChatSession, Fallbacks, NewSession, SessionChang
 from gadget_api.turns import ChatTurn, ChatTurnStatus
 from gadget_code.routes.access import DEFAULT_LIMIT, CurrentUser, DroneCaller, IdeCaller, Limit, WithService
 from gadget_code.service import Service
+from gadget_code.sockets.terminals import close_terminals
 from gadget_code.store.records import Page
 from gadget_code.turns.history import history_page
 
@@ -80,6 +81,8 @@ async def change_session(
     if session is None:
         raise NotFound("session")
     await service.rooms.tell_user(caller.user, "sessionUpdated", SessionUpdated(session=session))
+    if changes.archived:
+        await close_terminals(service.store, service.rooms, caller.user, session.id)
     if (session.level, session.rules) != (before.level, before.rules):
         await service.policies.changed({"session": session.id})
     service.dispatcher.kick(caller.user)
@@ -93,6 +96,7 @@ async def delete_session(session_id: str, caller: IdeCaller, service: WithServic
     if await service.store.turns.unfinished({"session": session.id}):
         raise Conflict(ErrorCode.TURN_NOT_RUNNING, "A turn of this session is not over; cancel it first.")
     await service.store.sessions.delete(caller.user, session.id)
+    await close_terminals(service.store, service.rooms, caller.user, session.id)
     turns = [turn for turn, _ in await service.store.turns.from_turn(session.id, "0")]
     await service.store.events.delete_turns(turns)
     await service.store.blobs.delete_turns(turns)

@@ -27,6 +27,8 @@ _BURST = 200.0
 _EVENTS_PER_S = 2_000.0
 """A drone of ours sends an event at a time, and merges what comes meanwhile; it stays far below."""
 _EVENTS_BURST = 10_000.0
+MAX_ATTACHED = 64
+"""Terminals that one socket listens to: more than a drone has."""
 
 
 @dataclass
@@ -36,6 +38,8 @@ class Connection:
     sid: str
     identity: Identity
     replay: asyncio.Task[None] | None = None
+    terminals: dict[str, str] = field(default_factory=dict)
+    """The terminals that it is attached to, each with its drone."""
     _requests: "_Allowance" = field(default_factory=lambda: _Allowance(_RATE_PER_S, _BURST))
     _events: "_Allowance" = field(default_factory=lambda: _Allowance(_EVENTS_PER_S, _EVENTS_BURST))
 
@@ -50,7 +54,8 @@ class Connection:
         self._requests.take()
 
     async def pace(self) -> None:
-        """Counts one event of a turn; past 2,000 a second it waits, and nothing is read from the drone meanwhile."""
+        """Counts one event of a turn, or output of a terminal; past 2,000 a second it waits, and nothing is read from
+        the drone meanwhile."""
         if (wait_s := self._events.wait_s()) > 0:
             await asyncio.sleep(wait_s)
         self._events.take()
@@ -88,6 +93,14 @@ class Connections:
 
     def get(self, sid: str) -> Connection | None:
         return self._by_sid.get(sid)
+
+    def attached(self) -> dict[str, set[str]]:
+        """The terminals that sockets of this process listen to, by drone."""
+        found: dict[str, set[str]] = {}
+        for connection in self._by_sid.values():
+            for terminal, drone in connection.terminals.items():
+                found.setdefault(drone, set()).add(terminal)
+        return found
 
     async def admit(self, sid: str, environ: dict[str, Any], auth: Any) -> None:
         """The `connect` handler. Raises the refusal that the client is told."""

@@ -19,6 +19,7 @@ from gadget_api.sessions import ChatSession, SessionLock
 from gadget_api.workspace import WorkspaceMode
 from gadget_code.service import Service
 from gadget_code.sockets.connections import Connection, Connections
+from gadget_code.sockets.terminals import drone_terminals, ide_terminals
 from gadget_code.turns.replay import start_of
 
 log = logging.getLogger(__name__)
@@ -30,8 +31,8 @@ Handler = Callable[[Connection, Any], Awaitable[WireModel | None]]
 
 def register(service: Service, connections: Connections) -> None:
     """Puts a handler behind every event that a client may send."""
-    ide = _IdeHandlers(service).table()
-    drone = _DroneHandlers(service).table()
+    ide = _IdeHandlers(service).table() | ide_terminals(service)
+    drone = _DroneHandlers(service).table() | drone_terminals(service)
     from_ide = events_between(Peer.IDE, Peer.WEB)
     from_drone = events_between(Peer.DRONE, Peer.WEB)
     if missing := (from_ide.keys() - ide.keys()) | (from_drone.keys() - EVENT_TYPES.keys() - drone.keys()):
@@ -54,7 +55,10 @@ def register(service: Service, connections: Connections) -> None:
                 await connection.pace()
                 await service.recorder.record(connection.identity.drone, sid, name, payload)
                 return {"ok": True}
-            connection.spend()
+            if connection.is_drone and name == "terminalOutput":
+                await connection.pace()
+            else:
+                connection.spend()
             event = (from_drone if connection.is_drone else from_ide).get(name)
             if event is None:
                 raise InvalidInput(f"No event {name!r:.60} is taken on this connection.", ErrorCode.UNKNOWN_EVENT)

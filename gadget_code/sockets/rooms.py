@@ -1,5 +1,5 @@
-"""How peers are addressed: by room (`user:`, `session:`, `drone:`), so that it does not matter which web process
-holds their socket."""
+"""How peers are addressed: by room (`user:`, `session:`, `drone:`, `terminal:`), so that it does not matter which web
+process holds their socket."""
 
 import asyncio
 from typing import Any, TypeVar
@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from gadget_api.commands import TurnStatus
 from gadget_api.errors import Conflict, ErrorCode, ErrorInfo, Unavailable
 from gadget_api.model import WireModel
+from gadget_api.terminals import TerminalOutput
 from gadget_api.turns import ChatTurn
 from gadget_code.sockets.server import SocketServer
 
@@ -32,6 +33,11 @@ def drone_room(drone: str) -> str:
     return f"drone:{drone}"
 
 
+def terminal_room(drone: str, terminal: str) -> str:
+    """Its name has the drone's, so that no drone can speak for a terminal of another's."""
+    return f"terminal:{drone}:{terminal}"
+
+
 class Rooms:
     def __init__(self, server: SocketServer) -> None:
         self._server = server
@@ -50,6 +56,12 @@ class Rooms:
     async def relay(self, session: str, event: str, payload: dict[str, Any]) -> None:
         """A turn's event, to everyone who watches the session."""
         await self._server.emit(event, payload, room=session_room(session))
+
+    async def tell_terminal(self, drone: str, output: TerminalOutput) -> None:
+        """What a terminal of the drone's said, to everyone who is attached to it."""
+        room = terminal_room(drone, output.terminal_id)
+        if self._server.may_be_in(room):
+            await self._server.emit("terminalOutput", output.to_wire(), room=room)
 
     async def tell_drone(self, drone: str, event: str, message: WireModel) -> None:
         await self._server.emit(event, message.to_wire(), room=drone_room(drone))

@@ -24,6 +24,9 @@ from gadget_api.protocol import SOCKET_PATH
 log = logging.getLogger(__name__)
 
 MAX_UNSENT_BYTES = 4 * 1024 * 1024
+MAX_UNSENT_OUTPUT_BYTES = 512 * 1024
+"""Past that, what terminals say is not sent: who reads again sees the gap, and attaches anew to what is kept."""
+_OUTPUT = '2["terminalOutput",'
 _REPLAY_AHEAD_BYTES = 128 * 1024
 """What a replay queues ahead: little, so that a ping is never long in the queue of a slow link."""
 PING_INTERVAL_S = 5
@@ -92,6 +95,10 @@ class _Outbox(asyncio.Queue[EngineFrame | None]):
 
 def _size(frame: EngineFrame | None) -> int:
     return len(frame.data) if frame is not None and isinstance(frame.data, str) else 0
+
+
+def _is_output(frame: EngineFrame) -> bool:
+    return isinstance(frame.data, str) and frame.data.startswith(_OUTPUT)
 
 
 class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library has no types
@@ -174,7 +181,10 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
 
     async def _send_eio_packet(self, eio_sid: str, eio_pkt: EngineFrame) -> None:
         socket = self.eio.sockets.get(eio_sid)
-        if socket is not None and socket.queue.unsent_bytes > MAX_UNSENT_BYTES:
+        unsent_bytes = socket.queue.unsent_bytes if socket is not None else 0
+        if unsent_bytes > MAX_UNSENT_OUTPUT_BYTES and _is_output(eio_pkt):
+            return
+        if unsent_bytes > MAX_UNSENT_BYTES:
             log.warning("a socket read too slowly and was cut; it can come back and catch up")
             await self.cut(eio_sid)
             return

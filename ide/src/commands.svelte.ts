@@ -4,7 +4,7 @@ import { createContext, untrack } from "svelte";
 export interface Command {
   id: string;
   label: string;
-  /** Such as `Mod+K` (Ctrl, or Cmd on a Mac), `Alt+N`, `?`. */
+  /** Such as `Mod+K` (Ctrl, or Cmd on a Mac), `Ctrl+X` (Ctrl on a Mac, too), `Alt+N`, `?`. */
   keys?: string;
   act: () => void;
 }
@@ -35,16 +35,18 @@ export const isMac = typeof navigator !== "undefined" && navigator.platform.star
 export function fits(event: KeyboardEvent, keys: string): boolean {
   const parts = keys.split("+");
   const key = parts.pop()!;
-  const wantsMod = parts.includes("Mod");
+  const wantsMod = parts.includes("Mod") || (!isMac && parts.includes("Ctrl"));
+  const wantsOther = isMac && parts.includes("Ctrl");
   const mod = isMac ? event.metaKey : event.ctrlKey;
   const otherMod = isMac ? event.ctrlKey : event.metaKey;
-  if (mod !== wantsMod || otherMod || event.altKey !== parts.includes("Alt")) return false;
-  const isTyped = key.length === 1 && !wantsMod && !parts.includes("Alt");
+  if (mod !== wantsMod || otherMod !== wantsOther || event.altKey !== parts.includes("Alt")) return false;
+  const isTyped = key.length === 1 && !wantsMod && !wantsOther && !parts.includes("Alt");
   // A letter or a sign by itself is for whoever types.
   if (isTyped && isTyping(event.target)) return false;
   if (!isTyped && event.shiftKey !== parts.includes("Shift")) return false;
   // With Alt, some layouts make another sign of it: the key itself counts.
-  return event.key.toLowerCase() === key.toLowerCase() || event.code === `Key${key.toUpperCase()}`;
+  const code = key === "`" ? "Backquote" : `Key${key.toUpperCase()}`;
+  return event.key.toLowerCase() === key.toLowerCase() || event.code === code;
 }
 
 function isTyping(target: EventTarget | null): boolean {

@@ -28,6 +28,16 @@ IDE_TO_WEB = {
     "steerTurn",
 }
 OURS_FROM_IDE = {"continueTurn", "answerInquiry"}
+TERMINAL_REQUESTS = {
+    "listTerminals",
+    "openTerminal",
+    "attachTerminal",
+    "writeTerminal",
+    "resizeTerminal",
+    "closeTerminal",
+}
+TERMINAL_NEWS = {"terminalOutput", "terminalChanged", "terminalClosed"}
+"""A drone is answered, and sends the next then; an IDE does not answer."""
 WEB_TO_DRONE = {
     "requestSessionLock",
     "releaseSessionLock",
@@ -40,11 +50,11 @@ WEB_TO_DRONE = {
 }
 FILES_AT_DRONE = {"listFiles", "findFiles", "readFile", "writeFile", "renameFile", "deleteFile"}
 OURS_TO_DRONE = {"answerInquiry", "setPolicy", "readDiff", "restoreFiles"} | FILES_AT_DRONE
-PUSHED_TO_DRONE = {"turnResend", "turnRevoked"}
+PUSHED_TO_DRONE = {"turnResend", "turnRevoked", "closeTerminals", "terminalsHeard"}
 """Beside the contract's."""
 DRONE_TO_WEB = TURN_EVENTS | {"requestWorkspaceMode", "requestCrashRecovery", "droneStatus"}
 WEB_TO_IDE = TURN_EVENTS | {"turnStatus", "sessionUpdated", "droneStatus", "workspaceMode", "sessionLock"}
-OURS_TO_IDE = {"inquiryChanged"}
+OURS_TO_IDE = {"inquiryChanged"} | TERMINAL_NEWS
 
 EMITTED = WEB_TO_IDE | OUR_TURN_EVENTS | OURS_TO_IDE | PUSHED_TO_DRONE | {"turnAck", "crashRecoveryResponse"}
 """What nobody acknowledges, where it is not a request of the same name."""
@@ -53,10 +63,10 @@ EMITTED = WEB_TO_IDE | OUR_TURN_EVENTS | OURS_TO_IDE | PUSHED_TO_DRONE | {"turnA
 @pytest.mark.parametrize(
     ("sender", "receiver", "names"),
     [
-        (Peer.IDE, Peer.WEB, IDE_TO_WEB | OURS_FROM_IDE),
+        (Peer.IDE, Peer.WEB, IDE_TO_WEB | OURS_FROM_IDE | TERMINAL_REQUESTS | {"detachTerminal"}),
         (Peer.WEB, Peer.IDE, WEB_TO_IDE | OUR_TURN_EVENTS | OURS_TO_IDE),
-        (Peer.WEB, Peer.DRONE, WEB_TO_DRONE | OURS_TO_DRONE | PUSHED_TO_DRONE),
-        (Peer.DRONE, Peer.WEB, DRONE_TO_WEB | OUR_TURN_EVENTS),
+        (Peer.WEB, Peer.DRONE, WEB_TO_DRONE | OURS_TO_DRONE | PUSHED_TO_DRONE | TERMINAL_REQUESTS),
+        (Peer.DRONE, Peer.WEB, DRONE_TO_WEB | OUR_TURN_EVENTS | TERMINAL_NEWS),
         (Peer.IDE, Peer.DRONE, set()),
         (Peer.DRONE, Peer.IDE, set()),
     ],
@@ -79,7 +89,8 @@ def test_the_events_of_a_turn_are_the_same_on_both_ways() -> None:
 
 def test_requests_are_answered_and_pushes_are_not() -> None:
     for event in SOCKET_EVENTS:
-        is_request = event.name not in EMITTED or (event.sender, event.name) == (Peer.DRONE, "droneStatus")
+        of_drone = event.sender is Peer.DRONE and event.name in {"droneStatus", *TERMINAL_NEWS}
+        is_request = event.name not in EMITTED or of_drone
         assert (event.reply is not None) == is_request, event
 
 

@@ -1,0 +1,85 @@
+/** What is typed, on its way: in order, one message at a time; what is typed meanwhile goes as the next one. */
+import { ApiError } from "../api/http";
+
+/** 48 KiB are 64 Ki characters of base64: what one message may have. */
+export const MAX_BYTES = 48 * 1024;
+/** 40 messages a second; the service takes 50. */
+const PAUSE_MS = 25;
+/** A program that does not read is tried again for so long. */
+const AGAIN_MS = 250;
+const PATIENCE_MS = 10_000;
+/** A paste of more is refused. */
+export const MAX_WAITING = 8 * 1024 * 1024;
+
+export class Typing {
+  private waiting: Uint8Array[] = [];
+  private size = 0;
+  private isSending = false;
+
+  /** `send` raises what the service answered; `onFailure` is told what was not sent, and why. */
+  constructor(
+    private readonly send: (data: Uint8Array) => Promise<unknown>,
+    private readonly onFailure: (error: unknown) => void,
+    private readonly pause: (ms: number) => Promise<void> = (ms) => new Promise((done) => setTimeout(done, ms)),
+  ) {}
+
+  /** Whether it is taken. */
+  put(data: Uint8Array): boolean {
+    if (this.size + data.length > MAX_WAITING) return false;
+    this.waiting.push(data);
+    this.size += data.length;
+    if (!this.isSending) void this.run();
+    return true;
+  }
+
+  /** Lets go of what is not sent yet. */
+  drop(): void {
+    this.waiting = [];
+    this.size = 0;
+  }
+
+  private async run(): Promise<void> {
+    this.isSending = true;
+    try {
+      while (this.size) {
+        await this.sendOne(this.next());
+        await this.pause(PAUSE_MS);
+      }
+    } catch (error) {
+      this.drop(); // the rest without its beginning is another command
+      this.onFailure(error);
+    } finally {
+      this.isSending = false;
+    }
+  }
+
+  private async sendOne(data: Uint8Array): Promise<void> {
+    for (let waited = 0; ; waited += AGAIN_MS) {
+      try {
+        await this.send(data);
+        return;
+      } catch (error) {
+        // Nothing of a message that is refused so was taken.
+        const isFull = error instanceof ApiError && error.code === "rateLimited";
+        if (!isFull || waited >= PATIENCE_MS) throw error;
+      }
+      await this.pause(AGAIN_MS);
+    }
+  }
+
+  /** As much as fits into one message. */
+  private next(): Uint8Array {
+    const whole = new Uint8Array(Math.min(this.size, MAX_BYTES));
+    let at = 0;
+    while (at < whole.length) {
+      const first = this.waiting[0]!;
+      const part = first.subarray(0, whole.length - at);
+      whole.set(part, at);
+      at += part.length;
+      if (part.length === first.length) this.waiting.shift();
+      else this.waiting[0] = first.subarray(part.length);
+    }
+    this.size -= whole.length;
+    return whole;
+  }
+}

@@ -1,0 +1,218 @@
+import { expect, test } from "vitest";
+
+import { ApiError } from "../src/api/http";
+import { fromBase64, fromLine, toBase64, utf8 } from "../src/terminal/bytes";
+import { type Said, TerminalStream } from "../src/terminal/stream";
+import { MAX_BYTES, MAX_WAITING, Typing } from "../src/terminal/typing";
+
+/** A drone that has said `whole` and keeps it from `start` on, and a page that shows a terminal of its. */
+class Bench {
+  whole = "";
+  start = 0;
+  screen = "";
+  log: string[] = [];
+  failures: unknown[] = [];
+  private waiting: (() => void)[] = [];
+  isSlow = false;
+  readonly stream = new TerminalStream(
+    async (after) => {
+      this.log.push(`ask ${after}`);
+      const begin = after >= this.start && after <= this.whole.length ? after : this.start;
+      const answer = { offset: begin, data: utf8(this.whole.slice(begin)) };
+      if (this.isSlow) await new Promise<void>((done) => this.waiting.push(done));
+      return answer;
+    },
+    {
+      write: (data) => (this.screen += new TextDecoder().decode(data)),
+      replay: (data, isAnew) => {
+        this.log.push(isAnew ? "anew" : "replay");
+        this.screen = (isAnew ? "" : this.screen) + new TextDecoder().decode(data);
+      },
+    },
+    (error) => this.failures.push(error),
+  );
+
+  say(text: string): Said {
+    const said = { offset: this.whole.length, data: utf8(text) };
+    this.whole += text;
+    return said;
+  }
+
+  async answer(): Promise<void> {
+    for (const done of this.waiting.splice(0)) done();
+    await settled();
+  }
+}
+
+const settled = () => new Promise((done) => setTimeout(done));
+
+test("what was said before, and what comes, is shown once", async () => {
+  const bench = new Bench();
+  bench.say("one ");
+  await bench.stream.attach();
+  bench.stream.take(bench.say("two "));
+  const repeated = bench.say("three ");
+  bench.stream.take(repeated);
+  bench.stream.take(repeated);
+  bench.stream.take({ offset: 4, data: utf8("two three four ") });
+  expect(bench.screen).toBe("one two three four ");
+});
+
+test("output that overtakes the answer it follows waits for it", async () => {
+  const bench = new Bench();
+  bench.isSlow = true;
+  bench.say("kept ");
+  const attaching = bench.stream.attach();
+  bench.stream.take({ offset: 0, data: utf8("kept ") });
+  bench.stream.take(bench.say("live "));
+  expect(bench.screen).toBe("");
+  await bench.answer();
+  await attaching;
+  expect(bench.screen).toBe("kept live ");
+});
+
+test("a gap is attached to from where the page is, and nothing is shown twice", async () => {
+  const bench = new Bench();
+  bench.say("one ");
+  await bench.stream.attach();
+  bench.say("lost ");
+  bench.stream.take(bench.say("three "));
+  await settled();
+  bench.stream.take(bench.say("four "));
+  expect(bench.screen).toBe("one lost three four ");
+  expect(bench.log).toEqual(["ask 0", "replay", "ask 4", "replay"]);
+});
+
+test("where too much was missed it is shown anew, from the first whole line that is kept", async () => {
+  const bench = new Bench();
+  bench.say("one ");
+  await bench.stream.attach();
+  bench.say("x".repeat(100) + "alf\nwhole line\n");
+  bench.start = 104;
+  bench.stream.take(bench.say("end"));
+  await settled();
+  expect(bench.screen).toBe("whole line\nend");
+  expect(bench.log).toContain("anew");
+});
+
+test("a terminal that says less than was shown is another one", async () => {
+  const bench = new Bench();
+  bench.say("a long story");
+  await bench.stream.attach();
+  bench.whole = "new";
+  await bench.stream.attach();
+  expect(bench.screen).toBe("new");
+});
+
+test("to attach again with nothing missed shows nothing again", async () => {
+  const bench = new Bench();
+  bench.say("one ");
+  await bench.stream.attach();
+  await bench.stream.attach();
+  expect(bench.screen).toBe("one ");
+  expect(bench.log).toEqual(["ask 0", "replay", "ask 4"]);
+});
+
+test("an attempt that hangs on a lost connection is overtaken by the next, and counts no more", async () => {
+  const bench = new Bench();
+  bench.isSlow = true;
+  bench.say("one ");
+  const hung = bench.stream.attach();
+  const next = bench.stream.attach();
+  bench.say("two ");
+  await bench.answer();
+  await Promise.all([hung, next]);
+  bench.isSlow = false;
+  bench.stream.expect(8);
+  await settled();
+  expect(bench.screen).toBe("one two ");
+});
+
+test("a length that is more than what arrived is asked for; one that is not, is not", async () => {
+  const bench = new Bench();
+  bench.say("one ");
+  await bench.stream.attach();
+  bench.stream.expect(4);
+  bench.say("two ");
+  bench.stream.expect(8);
+  await settled();
+  expect(bench.log).toEqual(["ask 0", "replay", "ask 4", "replay"]);
+  expect(bench.screen).toBe("one two ");
+});
+
+test("one that was stopped shows nothing and asks nothing", async () => {
+  const bench = new Bench();
+  await bench.stream.attach();
+  bench.stream.stop();
+  bench.stream.take(bench.say("x"));
+  bench.stream.expect(100);
+  await settled();
+  expect(bench.screen).toBe("");
+  expect(bench.log).toEqual(["ask 0"]);
+});
+
+test("bytes are bytes on both ways", () => {
+  const every = Uint8Array.from({ length: 20_000 }, (_, n) => n % 256);
+  expect(fromBase64(toBase64(every))).toEqual(every);
+  expect(fromLine(utf8("no end"))).toEqual(utf8("no end"));
+});
+
+const noPause = () => Promise.resolve();
+
+test("what is typed while a message is on its way goes as one", async () => {
+  const sent: string[] = [];
+  let go = () => {};
+  const typing = new Typing(
+    (data) => {
+      sent.push(new TextDecoder().decode(data));
+      return new Promise<void>((done) => (go = done));
+    },
+    () => {},
+    noPause,
+  );
+  for (const key of "abcd") typing.put(utf8(key));
+  await settled();
+  expect(sent).toEqual(["a"]);
+  go();
+  await settled();
+  expect(sent).toEqual(["a", "bcd"]);
+});
+
+test("a paste goes in pieces that one message may have, in order, and too large a one not at all", async () => {
+  const sent: Uint8Array[] = [];
+  const typing = new Typing(async (data) => sent.push(data), () => {}, noPause);
+  const paste = Uint8Array.from({ length: MAX_BYTES * 2 + 7 }, (_, n) => n % 251);
+  expect(typing.put(paste)).toBe(true);
+  expect(typing.put(new Uint8Array(MAX_WAITING))).toBe(false);
+  await settled();
+  expect(sent.map((data) => data.length)).toEqual([MAX_BYTES, MAX_BYTES, 7]);
+  expect(toBase64(sent[0]!).length).toBe(65536);
+  expect(toBase64(Uint8Array.from(sent.flatMap((data) => [...data]))) === toBase64(paste)).toBe(true);
+});
+
+test("a program that does not read is tried again, the same piece; for ever it is not", async () => {
+  const sent: string[] = [];
+  const failures: unknown[] = [];
+  let refusals = 3;
+  const typing = new Typing(
+    async (data) => {
+      if (refusals-- > 0) throw new ApiError("rateLimited", "It does not read.", 409);
+      sent.push(new TextDecoder().decode(data));
+    },
+    (error) => failures.push(error),
+    noPause,
+  );
+  typing.put(utf8("one"));
+  await settled();
+  expect([sent, failures]).toEqual([["one"], []]);
+  refusals = Infinity;
+  typing.put(utf8("two"));
+  typing.put(utf8("three"));
+  await settled();
+  expect(sent).toEqual(["one"]);
+  expect(failures.length).toBe(1);
+  refusals = 0;
+  typing.put(utf8("four"));
+  await settled();
+  expect(sent).toEqual(["one", "four"]); // not the rest of what was lost
+});
