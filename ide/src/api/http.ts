@@ -26,34 +26,42 @@ export function onSignedOut(listener: () => void): void {
 
 /** Raises ApiError. `undefined` for an answer without a body. */
 export async function request<Answer>(method: Method, path: string, body?: unknown): Promise<Answer> {
-  const answer = await send(method, path, body === undefined ? undefined : JSON.stringify(body), "application/json");
+  const given = body === undefined ? {} : { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
+  const answer = await send(method, path, given);
   return (answer.status === 204 ? undefined : await answer.json()) as Answer;
 }
 
 /** Bytes up, JSON back: images. */
 export async function upload<Answer>(path: string, bytes: Blob): Promise<Answer> {
-  const answer = await send("POST", path, bytes, bytes.type || "application/octet-stream");
+  const headers = { "Content-Type": bytes.type || "application/octet-stream" };
+  const answer = await send("POST", path, { body: bytes, headers });
   return (await answer.json()) as Answer;
 }
 
 /** The text at `path`. */
 export async function text(path: string): Promise<string> {
-  return (await send("GET", path, undefined, undefined)).text();
+  return (await send("GET", path)).text();
 }
 
-async function send(method: Method, path: string, body: BodyInit | undefined, type: string | undefined) {
+export interface Sent {
+  body?: BodyInit;
+  headers?: Record<string, string>;
+  cache?: RequestCache;
+  /** Statuses that are answers, and no failures. */
+  alsoFine?: number[];
+}
+
+/** Raises ApiError, unless the answer is one. */
+export async function send(method: Method, path: string, sent: Sent = {}): Promise<globalThis.Response> {
+  const { body = null, headers = {}, cache, alsoFine = [] } = sent;
   let answer: globalThis.Response;
   try {
-    answer = await fetch(PREFIX + path, {
-      method,
-      headers: body === undefined || type === undefined ? {} : { "Content-Type": type },
-      body: body ?? null,
-      credentials: "same-origin",
-      signal: AbortSignal.timeout(MOST_MS),
-    });
+    const signal = AbortSignal.timeout(MOST_MS);
+    answer = await fetch(PREFIX + path, { method, headers, body, cache, credentials: "same-origin", signal });
   } catch {
     throw new ApiError("serverUnreachable", t.errors.unreachable, 0);
   }
+  if (alsoFine.includes(answer.status)) return answer;
   if (answer.ok) return answer;
   const problem = (await answer.json().catch(() => null)) as Problem | null;
   if (answer.status === 401 && problem?.code === "notAuthenticated") whenSignedOut();
