@@ -12,6 +12,19 @@ from pydantic import Field, StringConstraints
 from gadget_api.checkpoints import CheckpointId, Diff, FileChange, LeftAlone
 from gadget_api.drones import DroneRegistration, DroneStatus
 from gadget_api.errors import ErrorCode
+from gadget_api.files import (
+    MAX_FOUND_FILES,
+    MAX_WRITTEN_BYTES,
+    DeletedFiles,
+    DirectoryPath,
+    FileList,
+    FilePath,
+    FileQuery,
+    FileVersion,
+    FoundFiles,
+    RenameFile,
+    SavedFile,
+)
 from gadget_api.ids import Id
 from gadget_api.images import MAX_IMAGES
 from gadget_api.inquiries import Answer, Inquiry, InquiryAnswer
@@ -209,6 +222,92 @@ class FilesRestored(WireModel):
     left_alone: tuple[LeftAlone, ...] = ()
     before: CheckpointId | None = None
     """The files as they were before; null in a preview."""
+
+
+class ListFiles(WireModel):
+    """What is in one directory of a project. Refused with `notCloned` when the drone does not have the project."""
+
+    project: OrderProject
+    path: DirectoryPath = ""
+
+
+class FilesListed(WireModel):
+    ok: Literal[True] = True
+    files: FileList
+
+
+class FindFiles(WireModel):
+    """Paths of a project that fit a query."""
+
+    project: OrderProject
+    query: FileQuery
+    limit: int = Field(default=MAX_FOUND_FILES, ge=1, le=MAX_FOUND_FILES)
+
+
+class FilesFound(WireModel):
+    ok: Literal[True] = True
+    found: FoundFiles
+
+
+MAX_CHUNK_BYTES = 256 * 1024
+"""Of a file, in one answer: in base64 well below `MAX_EVENT_BYTES`, past which the connection is dropped."""
+
+
+class ReadFile(WireModel):
+    """A piece of a file, `MAX_CHUNK_BYTES` at most. Refused with `fileChanged` when it is not `version` any more."""
+
+    project: OrderProject
+    path: FilePath
+    offset: Count = 0
+    version: FileVersion | None = None
+    """Of the pieces read before; null with the first."""
+
+
+class FileRead(WireModel):
+    ok: Literal[True] = True
+    version: FileVersion
+    size_bytes: Count
+    """Of the whole file."""
+    data: str
+    """Base64; empty past the end."""
+
+
+class WriteFile(WireModel):
+    """Replace a whole file, or make one. Refused with `fileChanged`, `alreadyExists`, `workspaceBusy`."""
+
+    project: OrderProject
+    path: FilePath
+    version: FileVersion | None
+    """What is to be there now; null: nothing."""
+    data: Annotated[str, StringConstraints(max_length=4 * (MAX_WRITTEN_BYTES // 3 + 1))]
+    """Base64. It is one message: the library at the drone's end takes 4 MiB."""
+
+
+class FileWritten(WireModel):
+    ok: Literal[True] = True
+    file: SavedFile
+
+
+class RenameProjectFile(RenameFile):
+    """Refused with `alreadyExists`, `workspaceBusy`."""
+
+    project: OrderProject
+
+
+class DeleteFile(WireModel):
+    """Refused with `fileChanged`, `workspaceBusy`."""
+
+    project: OrderProject
+    path: FilePath
+    version: FileVersion | None = None
+    """What the file is to be; null: whatever it is."""
+    recursive: bool = False
+    """Whether it may be a directory."""
+
+
+class FilesDeleted(WireModel):
+    ok: Literal[True] = True
+    deleted: DeletedFiles
 
 
 class TurnAck(WireModel):

@@ -41,6 +41,7 @@ class ErrorCode(StrEnum):
     # what
     NOT_FOUND = "notFound"
     ALREADY_EXISTS = "alreadyExists"
+    FILE_CHANGED = "fileChanged"
     URL_NOT_ALLOWED = "urlNotAllowed"
     TURN_OVER = "turnOver"
     TURN_NOT_RUNNING = "turnNotRunning"
@@ -57,6 +58,7 @@ class ErrorCode(StrEnum):
     WORKSPACE_REFUSED = "workspaceRefused"
     WORKSPACE_DAMAGED = "workspaceDamaged"
     WORKSPACE_TOO_NEW = "workspaceTooNew"
+    NOT_CLONED = "notCloned"
     STALE_EPOCH = "staleEpoch"
     CHECKPOINT_GONE = "checkpointGone"
     CHECKPOINTS_OFF = "checkpointsOff"
@@ -147,8 +149,9 @@ class NotFound(GadgetError):
     http_status = 404
     title = "Not found"
 
-    def __init__(self, what: str) -> None:
-        super().__init__(ErrorCode.NOT_FOUND, f"There is no such {what}.")
+    def __init__(self, what: str, *, message: str | None = None) -> None:
+        """`message` takes the place of "There is no such `what`."."""
+        super().__init__(ErrorCode.NOT_FOUND, message or f"There is no such {what}.")
 
 
 class Conflict(GadgetError):

@@ -9,6 +9,10 @@ from gadget_api.model import Count, WireModel
 
 FilePath = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"^[^\x00]+$")]
 """Relative to the project, with `/`."""
+DirectoryPath = Annotated[str, StringConstraints(max_length=4096, pattern=r"^[^\x00]*$")]
+"""As `FilePath`; empty for the project itself."""
+FileQuery = Annotated[str, StringConstraints(max_length=200)]
+"""What was typed to find a file: letters of its path in their order, in words that must all fit."""
 FileVersion = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 """The SHA-256 of a file's bytes: its `ETag` over REST."""
 MAX_WRITTEN_BYTES = 2 * 1024 * 1024

@@ -6,6 +6,7 @@ from gadget_api.traces import Tracer
 from gadget_code.auth.limits import LoginLimits
 from gadget_code.auth.passwords import Passwords
 from gadget_code.background import Background
+from gadget_code.files import Files
 from gadget_code.metrics import Metrics
 from gadget_code.settings import Settings
 from gadget_code.sockets.rooms import Rooms
@@ -43,6 +44,7 @@ class Service:
     policies: Policies
     reverting: Reverting
     sweep: Sweep
+    files: Files
 
     @classmethod
     def build(
@@ -76,4 +78,5 @@ class Service:
             policies=policies,
             reverting=Reverting(store, rooms, dispatcher),
             sweep=Sweep(store, recorder, dispatcher, leases, inquiries, verbs),
+            files=Files(store, rooms),
         )

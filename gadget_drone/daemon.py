@@ -35,6 +35,7 @@ from gadget_drone.agent.workshop import Site
 from gadget_drone.checkpoint_requests import CheckpointRequests
 from gadget_drone.context.analysis import Analyses
 from gadget_drone.context.tokens import Calibration
+from gadget_drone.files.requests import FileRequests
 from gadget_drone.images import Images
 from gadget_drone.journal import Journal
 from gadget_drone.link import Link
@@ -99,6 +100,7 @@ class Daemon:
         self._sandbox = sandbox
         self._states = SessionStates()
         self._checkpoints = CheckpointRequests(workspace, lambda: self._running is not None)
+        self._files = FileRequests(workspace, lambda: self._running is not None, self._checkpoints.of)
         self._desk = Desk(
             server, Histories(self._images), self._images, Analyses(), Calibration(), self._checkpoints.of, tracer
         )
@@ -119,6 +121,12 @@ class Daemon:
                 "setPolicy": self._set_policy,
                 "readDiff": self._checkpoints.read_diff,
                 "restoreFiles": self._checkpoints.restore,
+                "listFiles": self._files.list_directory,
+                "findFiles": self._files.find,
+                "readFile": self._files.read,
+                "writeFile": self._files.write,
+                "renameFile": self._files.rename,
+                "deleteFile": self._files.delete,
                 "turnAck": self._acked,
                 "turnResend": self._resend,
                 "turnRevoked": self._revoked,

@@ -46,8 +46,9 @@ def git_environment(*, allow_local: bool) -> dict[str, str]:
     }
 
 
-def ask_git(directory: Path, *arguments: str) -> str | None:
-    """What `git` says about `directory`, without the last newline; None when it fails or is missing. Blocks.
+def ask_git(directory: Path, *arguments: str, feed: bytes = b"") -> str | None:
+    """What `git` says about `directory`, without the last newline; None when it fails or is missing. Blocks. `feed` is
+    its input.
 
     Raises GadgetError when it does not end: that says nothing about the directory.
     """
@@ -56,7 +57,7 @@ def ask_git(directory: Path, *arguments: str) -> str | None:
             ran = subprocess.run(
                 ["git", *SAFE_OPTIONS, "-C", str(directory), *arguments],
                 env=git_environment(allow_local=False),
-                stdin=subprocess.DEVNULL,
+                input=feed,
                 capture_output=True,
                 timeout=_ASK_TIMEOUT_S,
                 check=False,

@@ -8,15 +8,15 @@ from typing import Any
 
 from gadget_api.checkpoints import CheckpointId, Diff, NewRevert, Revert, Reverted, RevertScope
 from gadget_api.commands import DiffRead, FilesRestored, ReadDiff, RestoreFiles, SessionUpdated
-from gadget_api.drones import DroneRegistration, DroneStatus
+from gadget_api.drones import DroneRegistration
 from gadget_api.errors import Conflict, ErrorCode, NotFound, Unavailable
 from gadget_api.sessions import ChatSession
 from gadget_api.turns import ChatTurn
-from gadget_api.work_order import OrderProject
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.store.database import Store
 from gadget_code.turns.claims import RESTORE_S, Claim, check_idle, claimed
 from gadget_code.turns.dispatch import Dispatcher
+from gadget_code.workspaces import holder_of, order_project
 
 _DIFF_S = 60.0
 """How long a drone may take to compare a large project; it gives up by itself after 30 s."""
@@ -105,8 +105,8 @@ class Reverting:
     async def _diff(
         self, session: ChatSession, workspace: str | None, since: CheckpointId | None, until: CheckpointId | None
     ) -> Diff:
-        drone = await self._holder(session, workspace)
-        ask = ReadDiff(project=await self._project(session), since=since, until=until)
+        drone = await holder_of(self.store, session.user, workspace)
+        ask = ReadDiff(project=await order_project(self.store, session), since=since, until=until)
         return (await self.rooms.ask_drone(drone.id, "readDiff", ask, DiffRead, timeout=_DIFF_S)).diff
 
     async def _plan(
@@ -150,8 +150,8 @@ class Reverting:
         changed = next((turn for turn in turns if turn.checkpoint is not None), None)
         if changed is None or changed.checkpoint is None:
             return None
-        drone = await self._holder(session, changed.workspace_id)
-        ask = RestoreFiles(project=await self._project(session), checkpoint=to or changed.checkpoint)
+        drone = await holder_of(self.store, session.user, changed.workspace_id)
+        ask = RestoreFiles(project=await order_project(self.store, session), checkpoint=to or changed.checkpoint)
         return _Files(drone, ask)
 
     async def _restore(self, files: _Files, *, preview: bool = False) -> FilesRestored:
@@ -174,28 +174,6 @@ class Reverting:
             raise
         claim.is_at_drone = False
         return restored
-
-    async def _holder(self, session: ChatSession, workspace: str | None) -> DroneRegistration:
-        """The drone of the workspace, connected. Raises Conflict."""
-        drone = None
-        if workspace is not None:
-            drone = await self.store.drones.find({"user": session.user, "workspaceId": workspace})
-        if drone is None:
-            raise Conflict(
-                ErrorCode.DRONE_OFFLINE,
-                "The drone that had these files was removed; only the conversation can be taken back.",
-            )
-        if drone.status is DroneStatus.OFFLINE:
-            raise Conflict(
-                ErrorCode.DRONE_OFFLINE,
-                f"{drone.name} has these files and is offline; start it with `gadget-drone` in {drone.workspace_dir}.",
-                retryable=True,
-            )
-        return drone
-
-    async def _project(self, session: ChatSession) -> OrderProject:
-        project = await self.store.projects.owned(session.user, session.project)
-        return OrderProject(id=project.id, name=project.name, slug=project.slug, git_url=project.git_url)
 
     async def _note(self, claim: Claim, revert: Revert) -> None:
         """What drones keep of the session's history counts no more."""

@@ -66,6 +66,11 @@ class Checkpoints:
         self.wants_pruning = True
         """Whether `prune` may have something to do; call it when the drone is idle, it makes way for the rest."""
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether a snapshot was made before; the first takes longest."""
+        return (self._store.dir / "index").exists()
+
     async def take(self, label: str, parent: CheckpointId | None) -> CheckpointTaken | None:
         """A checkpoint of the files as they are; None when they are as in `parent`.
 
@@ -74,8 +79,7 @@ class Checkpoints:
         """
         if self.off is not None:
             raise CheckpointError(ErrorCode.CHECKPOINTS_OFF, self.off)
-        is_first = not (self._store.dir / "index").exists()
-        limit_s = self._limits.first_take_s if is_first else self._limits.take_s
+        limit_s = self._limits.take_s if self.has_begun else self._limits.first_take_s
         try:
             taken = await self._do(partial(self._take, label, parent), limit_s, "The checkpoint")
         except _TooSlow as error:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from gadget_api.errors import ErrorCode
 from gadget_drone.tools.clip import quoted
 from gadget_drone.tools.tool import ToolError
 
@@ -31,6 +32,14 @@ _SYS_OPENAT2 = 437  # the same number on x86-64 and arm64: linux/include/uapi/as
 _RESOLVE_NO_MAGICLINKS = 0x02  # linux/include/uapi/linux/openat2.h
 _RESOLVE_BENEATH = 0x08
 _O_PATH = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
+_CODES = {
+    **dict.fromkeys((errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL), ErrorCode.INVALID_REQUEST),
+    errno.ENXIO: ErrorCode.INVALID_REQUEST,  # a socket is not opened
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), ErrorCode.NOT_ALLOWED),
+    errno.EEXIST: ErrorCode.ALREADY_EXISTS,
+}
+"""What else the system refuses, for people who ask: the model is told the words alone."""
+_RENAME_NOREPLACE = 1  # linux/include/uapi/linux/fs.h
 _RETRIES = 10  # openat2 answers EAGAIN when a rename elsewhere raced with it
 
 
@@ -41,7 +50,7 @@ class _OpenHow(ctypes.Structure):
 def relative(root: Path, path: str) -> PurePosixPath:
     """`path` relative to `root`, by its text alone; an absolute path that lies inside is taken."""
     if "\0" in path:
-        raise ToolError("A path cannot contain a NUL character.")
+        raise ToolError("A path cannot contain a NUL character.", ErrorCode.INVALID_REQUEST)
     given = PurePosixPath(path or ".")
     if given.is_absolute():
         for base in (root, root.resolve()):
@@ -51,23 +60,23 @@ def relative(root: Path, path: str) -> PurePosixPath:
         else:
             raise _outside(path)
     if len(given.parts) > _MAX_PARTS:
-        raise ToolError(f"The path {quoted(path)} is too deep.")
+        raise ToolError(f"The path {quoted(path)} is too deep.", ErrorCode.INVALID_REQUEST)
     return given
 
 
 def real_path(root: Path, path: str) -> Path:
     """Where `path` really is, as an absolute path; it exists, and lies inside the project."""
-    with _errors_of(path), ExitStack() as stack:
-        return _open(root, relative(root, path), _O_PATH, stack)[1]
+    with errors_of(path), ExitStack() as stack:
+        return open_beneath(root, relative(root, path), _O_PATH, stack)[1]
 
 
 @contextmanager
 def open_file(root: Path, path: str) -> Iterator[BinaryIO]:
     """Opens a regular file for reading."""
     with ExitStack() as stack:
-        with _errors_of(path):
+        with errors_of(path):
             # Without O_NONBLOCK, opening a FIFO waits for its other end.
-            fd, _ = _open(root, relative(root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY, stack)
+            fd, _ = open_beneath(root, relative(root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY, stack)
             _check_regular(os.fstat(fd), path)
         yield stack.enter_context(open(fd, "rb", closefd=False))
 
@@ -83,9 +92,9 @@ def read_whole(root: Path, path: str) -> bytes:
 def find_whole(root: Path, path: str) -> bytes | None:
     """As `read_whole`; None where there is nothing, or a link to nothing."""
     given = relative(root, path)
-    with _errors_of(path), ExitStack() as stack:
+    with errors_of(path), ExitStack() as stack:
         try:
-            _open(root, given, _O_PATH, stack)
+            open_beneath(root, given, _O_PATH, stack)
         except (FileNotFoundError, NotADirectoryError):
             return None
     return read_whole(root, path)
@@ -97,7 +106,7 @@ def relative_target(root: Path, path: str) -> str:
     Two paths of one file give the same, and a link gives what it points at: that is what a rule has to judge.
     """
     given, base = root / relative(root, path), root.resolve()
-    with _errors_of(path):
+    with errors_of(path):
         real = Path(os.path.realpath(given))
         if not os.path.lexists(real) and given.is_symlink():  # writing replaces a link to nothing, by a file
             real = Path(os.path.realpath(given.parent)) / given.name
@@ -108,8 +117,8 @@ def relative_target(root: Path, path: str) -> str:
 
 def file_mode(root: Path, path: str) -> int:
     """The permission bits of a regular file."""
-    with _errors_of(path), ExitStack() as stack:
-        fd, _ = _open(root, relative(root, path), _O_PATH, stack)
+    with errors_of(path), ExitStack() as stack:
+        fd, _ = open_beneath(root, relative(root, path), _O_PATH, stack)
         found = os.fstat(fd)
         _check_regular(found, path)
         return stat.S_IMODE(found.st_mode)
@@ -118,24 +127,24 @@ def file_mode(root: Path, path: str) -> int:
 def remove_file(root: Path, path: str) -> None:
     """Removes a regular file; raises `ToolError` for a symlink."""
     given = relative(root, path)
-    with _errors_of(path), ExitStack() as stack:
+    with errors_of(path), ExitStack() as stack:
         if given.name in ("", ".."):
             raise ToolError(f"{quoted(path)} is a directory.")
-        directory, parent = _open(root, given.parent, _O_PATH | os.O_DIRECTORY, stack)
+        directory, parent = open_beneath(root, given.parent, _O_PATH | os.O_DIRECTORY, stack)
         found = os.stat(given.name, dir_fd=directory, follow_symlinks=False)
         if stat.S_ISLNK(found.st_mode):
             raise ToolError(f"{quoted(path)} is a symlink: use the shell.")
         _check_regular(found, path)
-        _check_writable(root, parent / given.name, path)
+        check_unprotected(root, parent / given.name, path)
         os.unlink(given.name, dir_fd=directory)
 
 
 def is_symlink(root: Path, path: str) -> bool:
     """Whether `path` itself, not what is above it, is a symlink; False where nothing is."""
     given = relative(root, path)
-    with _errors_of(path), ExitStack() as stack:
+    with errors_of(path), ExitStack() as stack:
         try:
-            directory, _ = _open(root, given.parent, _O_PATH | os.O_DIRECTORY, stack)
+            directory, _ = open_beneath(root, given.parent, _O_PATH | os.O_DIRECTORY, stack)
             found = os.stat(given.name or ".", dir_fd=directory, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             return False
@@ -169,30 +178,40 @@ def replace_file(root: Path, path: str, data: bytes, *, make_parents: bool = Fal
     replaced.
     """
     given = relative(root, path)
-    with _errors_of(path), ExitStack() as stack:
+    with errors_of(path), ExitStack() as stack:
         try:
-            fd, real = _open(root, given, _O_PATH, stack)
+            fd, real = open_beneath(root, given, _O_PATH, stack)
         except FileNotFoundError:
             if given.name in ("", "..") or path.endswith("/"):
                 raise
-            directory, parent = _open_directory(root, given.parent, stack, make=make_parents)
-            _check_writable(root, parent / given.name, path)
+            directory, parent = open_directory(root, given.parent, stack, make=make_parents)
+            check_unprotected(root, parent / given.name, path)
             _put(directory, given.name, data, None, mode)
             return True
         old = os.fstat(fd)
         _check_regular(old, path)
-        _check_writable(root, real, path)
-        directory, _ = _open(root, relative(root, str(real.parent)), _O_PATH | os.O_DIRECTORY, stack)
+        check_unprotected(root, real, path)
+        directory, _ = open_beneath(root, relative(root, str(real.parent)), _O_PATH | os.O_DIRECTORY, stack)
         _put(directory, real.name, data, old, mode)
         return False
 
 
 def check_writable(root: Path, path: str) -> None:
     """Raises `ToolError` where tools may not change what `path` stands for."""
-    _check_writable(root, root.resolve() / relative_target(root, path), path)
+    check_unprotected(root, root.resolve() / relative_target(root, path), path)
 
 
 def _put(directory: int, name: str, data: bytes, old: os.stat_result | None, mode: Mode) -> None:
+    with beside(directory, data, old, mode) as temporary:
+        os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+
+
+@contextmanager
+def beside(
+    directory: int, data: bytes, old: os.stat_result | None, mode: Mode = AS_IT_IS, *, sync: bool = True
+) -> Iterator[str]:
+    """The name of a new file with the content `data` in the open directory, for the context to rename; it is removed
+    when that fails. It has the mode and the owner of `old`. `sync`: it outlives a power cut."""
     temporary = f".gadget-{secrets.token_hex(8)}.tmp"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=directory)
     try:
@@ -204,28 +223,32 @@ def _put(directory: int, name: str, data: bytes, old: os.stat_result | None, mod
             os.fchmod(fd, mode.of(bits))
             file.write(data)
             file.flush()
-            os.fsync(fd)
-        os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+            if sync:
+                os.fsync(fd)
+        yield temporary
     except BaseException:
-        os.unlink(temporary, dir_fd=directory)
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=directory)
         raise
 
 
-def _open_directory(root: Path, given: PurePosixPath, stack: ExitStack, *, make: bool) -> tuple[int, Path]:
+def open_directory(root: Path, given: PurePosixPath, stack: ExitStack, *, make: bool) -> tuple[int, Path]:
+    """As `open_beneath` for a directory, made with those above it where `make` says so."""
     try:
-        return _open(root, given, _O_PATH | os.O_DIRECTORY, stack)
+        return open_beneath(root, given, _O_PATH | os.O_DIRECTORY, stack)
     except FileNotFoundError:
         if not make or given.name in ("", ".."):
             raise
-    directory, parent = _open_directory(root, given.parent, stack, make=True)
-    _check_writable(root, parent / given.name, str(given))
+    directory, parent = open_directory(root, given.parent, stack, make=True)
+    check_unprotected(root, parent / given.name, str(given))
     with suppress(FileExistsError):
         os.mkdir(given.name, dir_fd=directory)
-    return _open(root, given, _O_PATH | os.O_DIRECTORY, stack)
+    return open_beneath(root, given, _O_PATH | os.O_DIRECTORY, stack)
 
 
-def _open(root: Path, given: PurePosixPath, flags: int, stack: ExitStack) -> tuple[int, Path]:
-    """A descriptor, closed by `stack`, and the absolute path of what it is open on."""
+def open_beneath(root: Path, given: PurePosixPath, flags: int, stack: ExitStack) -> tuple[int, Path]:
+    """A descriptor, closed by `stack`, and the absolute path of what it is open on. Raises OSError, EXDEV for a path
+    that leads out of `root`."""
     flags |= os.O_CLOEXEC
     if not _has_openat2():
         real = (root / given).resolve()
@@ -244,6 +267,31 @@ def _open(root: Path, given: PurePosixPath, flags: int, stack: ExitStack) -> tup
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     stack.callback(os.close, fd)
     return fd, Path(os.readlink(f"/proc/self/fd/{fd}"))
+
+
+def rename_new(directory: int, name: str, target_directory: int, target: str) -> None:
+    """Renames between two open directories, and never onto something. Raises OSError, FileExistsError.
+
+    Where the kernel or the file system has no such rename, it looks first, which leaves a race open.
+    """
+    renameat2 = getattr(_libc(), "renameat2", None) if sys.platform == "linux" else None
+    if renameat2 is not None:
+        if renameat2(directory, os.fsencode(name), target_directory, os.fsencode(target), _RENAME_NOREPLACE) == 0:
+            return
+        error = ctypes.get_errno()
+        if error not in (errno.ENOSYS, errno.EINVAL):
+            raise OSError(error, os.strerror(error))
+    if find_stat(target_directory, target) is not None:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+    os.rename(name, target, src_dir_fd=directory, dst_dir_fd=target_directory)
+
+
+def find_stat(directory: int, name: str) -> os.stat_result | None:
+    """Of what is called `name` in an open directory, a symlink itself; None where there is nothing."""
+    try:
+        return os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
 
 
 def _openat2(directory: int, path: bytes, flags: int) -> int:
@@ -276,24 +324,28 @@ def _check_regular(found: os.stat_result, path: str) -> None:
         raise ToolError(f"{quoted(path)} is not a regular file.")
 
 
-def _check_writable(root: Path, real: Path, path: str) -> None:
+def check_unprotected(root: Path, real: Path, path: str) -> None:
+    """Raises `ToolError` when the absolute path `real` is at or below what is protected."""
     # Case folded, for file systems that do not tell .git from .GIT.
     hit = next((part for part in real.relative_to(root.resolve()).parts if part.casefold() in PROTECTED), None)
     if hit is not None:
-        raise ToolError(f"{quoted(path)} is inside {hit}, which tools may not change.")
+        raise ToolError(f"{quoted(path)} is inside {hit}, which tools may not change.", ErrorCode.NOT_ALLOWED)
 
 
 def _outside(path: str) -> ToolError:
-    return ToolError(f"{quoted(path)} leads out of the project: use a path inside the project directory.")
+    message = f"{quoted(path)} leads out of the project: use a path inside the project directory."
+    return ToolError(message, ErrorCode.NOT_ALLOWED)
 
 
 @contextmanager
-def _errors_of(path: str) -> Iterator[None]:
+def errors_of(path: str) -> Iterator[None]:
+    """`ToolError` in the place of an OSError."""
     try:
         yield
     except FileNotFoundError as error:
-        raise ToolError(f"There is no {quoted(path)}.") from error
+        raise ToolError(f"There is no {quoted(path)}.", ErrorCode.NOT_FOUND) from error
     except OSError as error:
         if error.errno == errno.EXDEV:
             raise _outside(path) from error
-        raise ToolError(f"{quoted(path)}: {error.strerror}.") from error
+        code = _CODES.get(error.errno or 0, ErrorCode.TOOL_FAILED)
+        raise ToolError(f"{quoted(path)}: {error.strerror}.", code) from error

@@ -38,7 +38,8 @@ WEB_TO_DRONE = {
     "turnAck",
     "crashRecoveryResponse",
 }
-OURS_TO_DRONE = {"answerInquiry", "setPolicy", "readDiff", "restoreFiles"}
+FILES_AT_DRONE = {"listFiles", "findFiles", "readFile", "writeFile", "renameFile", "deleteFile"}
+OURS_TO_DRONE = {"answerInquiry", "setPolicy", "readDiff", "restoreFiles"} | FILES_AT_DRONE
 PUSHED_TO_DRONE = {"turnResend", "turnRevoked"}
 """Beside the contract's."""
 DRONE_TO_WEB = TURN_EVENTS | {"requestWorkspaceMode", "requestCrashRecovery", "droneStatus"}

@@ -1,0 +1,53 @@
+"""How many may do something at a time, by whom or for what they do it; the rest wait, a bounded number of them for a
+bounded time."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from gadget_api.errors import TooMany
+
+
+@dataclass
+class _Line:
+    free: asyncio.Semaphore
+    waiting: int = 0
+    """Those who are at it, too."""
+
+
+@dataclass(frozen=True)
+class Slots:
+    """In one process."""
+
+    at_once: int
+    waiting: int
+    wait_s: float
+    _lines: dict[str, _Line] = field(default_factory=dict, init=False)
+    """By key; one that nobody uses is not kept."""
+
+    @asynccontextmanager
+    async def taken(self, key: str) -> AsyncIterator[None]:
+        """Raises TooMany when too many wait already, or it takes too long."""
+        line = self._lines.setdefault(key, _Line(asyncio.Semaphore(self.at_once)))
+        if line.waiting >= self.at_once + self.waiting:
+            raise _too_many()
+        line.waiting += 1
+        try:
+            try:
+                async with asyncio.timeout(self.wait_s):
+                    await line.free.acquire()
+            except TimeoutError:
+                raise _too_many() from None
+            try:
+                yield
+            finally:
+                line.free.release()
+        finally:
+            line.waiting -= 1
+            if not line.waiting:
+                self._lines.pop(key, None)
+
+
+def _too_many() -> TooMany:
+    return TooMany("Too much is asked of your files at a time; try again in a moment.")
