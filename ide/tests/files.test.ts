@@ -201,11 +201,17 @@ test("every merge of random changes keeps the lines of both sides", () => {
   }
 });
 
-test("texts that have nothing in common, and a hundred thousand lines, are merged in seconds", () => {
+test("a hundred thousand lines are merged in seconds, and so are thousands that repeat themselves", () => {
   const long = (who: string) => Array.from({ length: 100_000 }, (_, n) => `${who} ${n}`).join("\n");
   expect(merge(long("a"), long("b"), long("c")).conflicts).toBe(1);
   const base = long("a");
-  expect(merge(base, `${base}\nmine`, base.replace("a 5\n", "A 5\n"))).toMatchObject({ mine: `${base.replace("a 5\n", "A 5\n")}\nmine`, conflicts: 0 });
+  const theirs = base.replace("a 5\n", "A 5\n");
+  expect(merge(base, `${base}\nmine`, theirs)).toEqual({ mine: `${theirs}\nmine`, theirs: `${theirs}\nmine`, conflicts: 0 });
+  const blanks = Array.from({ length: 20_000 }, (_, n) => (n % 2 ? "" : `line ${n}`)).join("\n");
+  const merged = merge(blanks, `mine\n${blanks}`, blanks.replace("line 19998", "theirs"));
+  expect(merged).toMatchObject({ mine: `mine\n${blanks.replace("line 19998", "theirs")}`, conflicts: 0 });
+  const same = "x\n".repeat(5000);
+  expect(merge(same, `mine\n${same}`, `${same}theirs\n`)).toMatchObject({ mine: `mine\n${same}`, conflicts: 1 });
 });
 
 // One file
