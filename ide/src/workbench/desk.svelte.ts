@@ -12,7 +12,7 @@ export class Desk {
   isFinding = $state(false);
   /** Whether there is a terminal to be shown. */
   hasTerminal = $state(false);
-  side = $state(0.5);
+  side = $state(0.58);
   bottom = $state(0.35);
   /** The file that shall be shown, until the panel has taken it. */
   wanted = $state.raw<{ path: string; place: Place | null } | null>(null);

@@ -23,7 +23,7 @@ const SESSIONS = "gadget.desks";
 const SIZES = "gadget.desk";
 const MOST_SESSIONS = 50;
 const FRESH: Memory = { isFilesOpen: false, isTerminalOpen: false, tabs: [], active: null, recent: [] };
-const USUAL: Sizes = { side: 0.5, bottom: 0.35, isWrapped: false };
+const USUAL: Sizes = { side: 0.58, bottom: 0.35, isWrapped: false };
 
 export function recall(session: string, kept: Kept = localStorage): Memory {
   const known = read<[string, Partial<Memory>][]>(kept, SESSIONS, []).find(([id]) => id === session);
