@@ -29,6 +29,14 @@ FILES = {
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
+PROMPTS = {
+    "Wait for me.": [Reply(Call("ask_user", {"question": "Go on?"}))],
+    "Change it.": [
+        Reply(Call("read", {"path": "app.py"})),
+        Reply(Call("write", {"path": "app.py", "content": "def answer():\n    return 42\n"})),
+    ],
+}
+"""What the model does for each, before it says that it is done."""
 
 
 @dataclass
@@ -54,15 +62,12 @@ class Site:
 
 
 def answer(request: RequestView) -> Reply:
-    """A turn that asks a question waits until a person answers."""
+    """What comes next of what the prompt makes it do."""
     if not request.tools:
         return Reply(Text("A name"))
-    last = request.messages[-1]
-    if last["role"] == "user" and "wait" in str(last["content"]):
-        return Reply(Call("ask_user", {"question": "Go on?"}))
-    if last["role"] == "user" and "change" in str(last["content"]):
-        return Reply(Call("write", {"path": "app.py", "content": "def answer():\n    return 42\n"}))
-    return Reply(Text("Done: see `app.py:2`."))
+    asked = max(n for n, message in enumerate(request.messages) if message["role"] == "user")
+    done = sum(message["role"] == "tool" for message in request.messages[asked:])
+    return [*PROMPTS.get(str(request.messages[asked]["content"]), []), Reply(Text("Done: see `app.py:2`."))][done]
 
 
 @pytest.fixture
@@ -121,10 +126,6 @@ def typed(page: Page, path: str, text: str) -> None:
     editor(page, path).click()
     page.keyboard.press("ControlOrMeta+A")
     page.keyboard.insert_text(text)
-
-
-def lines(page: Page, path: str) -> str:
-    return "\n".join(editor(page, path).locator(".cm-line").all_inner_texts())
 
 
 def test_the_tree_is_walked_by_keyboard_and_a_file_opens(site: Site, open_page: OpenPage) -> None:
@@ -189,6 +190,7 @@ def test_changes_of_both_sides_are_merged_and_saved(site: Site, open_page: OpenP
     site.put("app.py", FILES["app.py"].replace("main()\n", "main()  # go\n", 2))
     page.get_by_role("button", name="Save", exact=True).click()
     expect(panel(page).get_by_text("Merged with what changed on disk.")).to_be_visible()
+    expect(page.get_by_role("tab", name="app.py", exact=True)).to_be_visible()
     merged = FILES["app.py"].replace("main()\n", "main()  # go\n", 2).replace("41", "42")
     assert site.file("app.py") == merged
     expect(editor(page, "app.py")).to_contain_text("main()  # go")
@@ -211,6 +213,7 @@ def test_a_conflict_is_decided_by_the_user_and_nothing_is_lost_before(site: Site
     page.get_by_role("button", name="Take what is on disk").click()
     expect(panel(page).get_by_text("All is decided")).to_be_visible()
     save.click()
+    expect(page.get_by_role("tab", name="app.py", exact=True)).to_be_visible()
     expect(editor(page, "app.py")).to_contain_text("return 43")
     saved = site.file("app.py")
     assert "return 43" in saved and "print('theirs')" in saved and "# mine" in saved and "42" not in saved
@@ -232,7 +235,7 @@ def test_a_disk_that_changes_while_one_edits_says_so_and_one_that_does_not_follo
     expect(page.get_by_role("textbox", name="What differs in app.py")).to_contain_text("mine")
     page.get_by_role("button", name="Back to the editor").click()
     page.get_by_role("button", name="Overwrite").click()
-    expect(panel(page).get_by_text("This file changed on disk")).to_be_hidden()
+    expect(page.get_by_role("tab", name="app.py", exact=True)).to_be_visible()
     assert "mine" in site.file("app.py")
 
 
@@ -259,7 +262,7 @@ def test_while_the_agent_works_files_are_read_only_and_afterwards_they_are_not(
 ) -> None:
     page = opened(site, open_page, "app.py")
     typed(page, "app.py", "before = 1\n")
-    page.get_by_label("Prompt", exact=True).fill("Please wait for me.")
+    page.get_by_label("Prompt", exact=True).fill("Wait for me.")
     page.keyboard.press("Enter")
     expect(panel(page).get_by_text("The agent works in this workspace")).to_be_visible()
     expect(page.get_by_role("button", name="Workspace: Agent works")).to_be_visible()
@@ -281,7 +284,7 @@ def test_while_the_agent_works_files_are_read_only_and_afterwards_they_are_not(
 
 def test_the_user_takes_over_and_hands_back(site: Site, open_page: OpenPage) -> None:
     page = opened(site, open_page, "app.py")
-    page.get_by_label("Prompt", exact=True).fill("Please wait for me.")
+    page.get_by_label("Prompt", exact=True).fill("Wait for me.")
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Workspace: Agent works").click()
     page.get_by_role("menuitem", name=re.compile("^Stop the agent and take over")).click()
@@ -297,12 +300,12 @@ def test_the_user_takes_over_and_hands_back(site: Site, open_page: OpenPage) -> 
 
 def test_what_the_agent_changes_shows_by_itself(site: Site, open_page: OpenPage) -> None:
     page = opened(site, open_page, "app.py")
-    page.get_by_label("Prompt", exact=True).fill("Please change it.")
+    page.get_by_label("Prompt", exact=True).fill("Change it.")
     page.keyboard.press("Enter")
     expect(editor(page, "app.py")).to_contain_text("return 42")
     panel(page).get_by_role("button", name=re.compile("^Changed")).click()
     expect(page.get_by_role("treeitem", name=re.compile(r"^app\.py.*changed"))).to_be_visible()
-    page.get_by_role("button", name="Open app.py", exact=True).click()
+    page.get_by_role("button", name="Open app.py", exact=True).last.click()
     expect(editor(page, "app.py")).to_be_focused()
 
 
@@ -362,7 +365,7 @@ def test_one_endless_line_stays_usable(site: Site, open_page: OpenPage) -> None:
 
 def test_the_keyboard_leaves_the_editor_and_escape_stops_no_turn(site: Site, open_page: OpenPage) -> None:
     page = opened(site, open_page, "app.py")
-    page.get_by_label("Prompt", exact=True).fill("Please wait for me.")
+    page.get_by_label("Prompt", exact=True).fill("Wait for me.")
     page.keyboard.press("Enter")
     expect(page.get_by_role("button", name="Stop", exact=True)).to_be_visible()
     editor(page, "app.py").click()
