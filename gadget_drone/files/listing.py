@@ -13,7 +13,7 @@ from gadget_drone.files.places import check_shown, is_hidden, wire_size
 from gadget_drone.git import ask_git
 from gadget_drone.tools.confined import errors_of, open_beneath, relative
 
-_MAX_READ_ENTRIES = 50_000
+_MAX_READ_ENTRIES = 20_000
 """Of a directory that is larger, which are shown is its file system's choice."""
 _MAX_ANSWER_BYTES = MAX_EVENT_BYTES - 50_000
 _ENTRY_BYTES = 140

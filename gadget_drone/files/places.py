@@ -1,13 +1,14 @@
 """Where a path of a person's leads: into the project, and not into what is kept from there."""
 
 import hashlib
-import json
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+import orjson
 
 from gadget_api.errors import Conflict, ErrorCode, InvalidInput, NotAllowed
 from gadget_api.files import MAX_READ_BYTES
@@ -60,7 +61,7 @@ def is_hidden(name: str) -> bool:
 
 def wire_size(text: str) -> int:
     """Bytes of a text in JSON."""
-    return len(json.dumps(text, ensure_ascii=False).encode())
+    return len(orjson.dumps(text))
 
 
 def version_of(fd: int) -> str:

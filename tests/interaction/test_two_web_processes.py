@@ -108,7 +108,12 @@ async def test_a_watcher_on_one_process_sees_what_a_drone_on_the_other_does(
                 stored = await elsewhere.events(turn["_id"])
                 assert near.events(turn["_id"]) == stored
                 assert _once_and_in_order(far.events(turn["_id"])) == stored
-                # A request of one process's IDE reaches the drone of the other.
+                # A request of one process's IDE reaches the drone of the other; so does what is asked of its files.
+                files = f"/sessions/{session['_id']}/files/content?path=a.txt"
+                etag = (await elsewhere.http.get(files)).headers["etag"]
+                saved = await elsewhere.http.put(files, content=b"b" * 2_000_000, headers={"If-Match": etag})
+                assert saved.status_code == 200, saved.text
+                assert (await elsewhere.http.get(files)).content == b"b" * 2_000_000
                 second = await far.submit(session["_id"], "Wait.")
                 await far.until(lambda name, p: name == "toolStarted" and p["turnId"] == second["_id"])
                 assert (await far.call("cancelTurn", {"turnId": second["_id"]}))["ok"] is True

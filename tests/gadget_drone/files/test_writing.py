@@ -9,6 +9,7 @@ import pytest
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_drone.checkpoints.store import REFS
 from gadget_drone.files import places, writing
+from gadget_drone.tools import confined
 from tests.gadget_drone.files.conftest import Room
 
 OTHER = "0" * 64
@@ -58,11 +59,10 @@ async def test_a_file_that_appears_or_changes_at_the_last_moment_is_kept(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     version = await room.write("f", b"one")
-    real = writing.beside
 
     def meanwhile(*arguments: object, **options: object) -> object:
         (room.dir / "f").write_bytes(b"theirs")
-        return real(*arguments, **options)  # type: ignore[arg-type]
+        return confined.beside(*arguments, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(writing, "beside", meanwhile)
     assert await refused(room.write("f", b"two", version)) is ErrorCode.FILE_CHANGED
@@ -133,8 +133,6 @@ async def test_a_rename_moves_and_never_overwrites(room: Room) -> None:
 async def test_a_rename_never_overwrites_where_the_system_has_no_such_rename(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gadget_drone.tools import confined
-
     monkeypatch.setattr(confined.sys, "platform", "darwin")  # type: ignore[attr-defined]
     confined._has_openat2.cache_clear()
     try:
@@ -202,18 +200,17 @@ async def test_what_is_deleted_can_be_had_again_when_there_are_checkpoints(room:
     await room.delete("new.txt")
     await room.write("newer.txt", b"by hand, too")
     await room.rename("newer.txt", "newest.txt")
-    kept = {_shown(room.dir.parent, name) for name in ("new.txt", "newer.txt")}
-    assert kept == {"made by hand", "by hand, too"}
+    store = room.dir.parent / ".gadget" / "checkpoints" / room.project.id
+    assert {_shown(store, name) for name in ("new.txt", "newer.txt")} == {"made by hand", "by hand, too"}
 
 
-def _shown(workspace: Path, name: str) -> str:
+def _shown(store: Path, name: str) -> str:
     """The content of a file of this name in some checkpoint; empty when it is in none."""
-    for store in workspace.glob(".gadget/checkpoints/*"):
-        for ref in (store / REFS).iterdir():
-            command = ["git", "--git-dir", str(store), "show", f"{ref.read_text().strip()}:{name}"]
-            shown = subprocess.run(command, capture_output=True, text=True)
-            if shown.returncode == 0:
-                return shown.stdout
+    for ref in (store / REFS).iterdir():
+        command = ["git", "--git-dir", str(store), "show", f"{ref.read_text().strip()}:{name}"]
+        shown = subprocess.run(command, capture_output=True, text=True)
+        if shown.returncode == 0:
+            return shown.stdout
     return ""
 
 
