@@ -61,10 +61,10 @@ class Together(Generic[Item, Result]):
                 taken.append((item, done))
         if not taken:
             return
-        try:
-            results = await self._write([item for item, _ in taken])
-        except Exception as exc:  # noqa: BLE001  # whoever waits for it is told
-            results = [exc] * len(taken)
+        writing = asyncio.ensure_future(self._write([item for item, _ in taken]))
+        await asyncio.wait([writing])
+        failure = writing.exception()
+        results = writing.result() if failure is None else [failure] * len(taken)
         for (_, done), result in zip(taken, results, strict=True):
             if done.done():
                 continue

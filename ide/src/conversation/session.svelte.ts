@@ -5,6 +5,7 @@ import type {
   Answer,
   ChatSession,
   ChatTurn,
+  DroneRegistration,
   Inquiry,
   Pushes,
   SessionLock,
@@ -64,6 +65,10 @@ export class SessionView {
       connection.on("workspaceMode", (change) => {
         if (change.chatSessionId === this.id) this.workspaceMode = change.mode;
       }),
+      connection.on("droneStatus", ({ drone }) => {
+        // What another session does there is about the same files.
+        if (this.isOn(drone)) this.workspaceMode = drone.workspaceMode;
+      }),
       connection.on("inquiryChanged", ({ inquiry }) => {
         if (inquiry.session === this.id) this.putInquiry(inquiry);
       }),
@@ -91,6 +96,13 @@ export class SessionView {
       if (item.kind === "inquiry" && item.inquiry.status === "pending") return item.inquiry;
     }
     return null;
+  }
+
+  /** Whether this drone holds the session's workspace. */
+  isOn(drone: DroneRegistration): boolean {
+    if (this.doc === null) return false;
+    if (this.doc.workspaceId !== null) return drone.workspaceId === this.doc.workspaceId;
+    return drone._id === (this.lock?.droneId ?? this.doc.lock?.droneId ?? this.doc.drone);
   }
 
   get queued(): TurnView[] {

@@ -55,6 +55,16 @@ export function targetOf(params: Params): string {
   return line + within;
 }
 
+/** The one file that a call is about, and where in it; null where it is about none, or several. */
+export function placeOf(name: string, params: Params): { path: string; line: number | null; text: string | null } | null {
+  const kind = kindOf(name, params);
+  if ((kind !== "read" && kind !== "edit") || typeof params.path !== "string" || params.path === "") return null;
+  const first = Array.isArray(params.edits) && isParams(params.edits[0]) ? params.edits[0] : params;
+  const text = first.new_text ?? first.new_string;
+  const line = params.start_line ?? params.line;
+  return { path: params.path, line: typeof line === "number" ? line : null, text: typeof text === "string" && text !== "" ? text : null };
+}
+
 function firstText(params: Params, keys: string[]): string | null {
   for (const key of keys) {
     const value = params[key];

@@ -1,0 +1,144 @@
+/** What was typed into files and not saved: kept in this browser until it is, by session and path. */
+import type { FileText } from "./content";
+
+export interface FileDraft {
+  session: string;
+  path: string;
+  text: string;
+  /** What it was made from; null for a file that is not on disk. */
+  base: { version: string; content: FileText } | null;
+  /** When it was typed, in ms since 1970. */
+  at: number;
+}
+
+/** Where they are: IndexedDB, or in a test a Map. Each of them may raise: a browser may refuse, or be full. */
+export interface Shelf {
+  all(): Promise<FileDraft[]>;
+  get(session: string, path: string): Promise<FileDraft | null>;
+  put(draft: FileDraft): Promise<void>;
+  remove(session: string, path: string): Promise<void>;
+}
+
+const MOST_DRAFTS = 100;
+const MOST_CHARACTERS = 20_000_000;
+
+export class FileDrafts {
+  /** Of each draft how large it is and when it was typed, by session and path: no need to read them all each time. */
+  private sizes: Map<string, { draft: FileDraft; characters: number }> | null = null;
+
+  constructor(
+    private readonly shelf: Shelf,
+    private readonly most = { drafts: MOST_DRAFTS, characters: MOST_CHARACTERS },
+  ) {}
+
+  /** Whether it is kept. The oldest go where there is no room for all. */
+  async keep(draft: FileDraft): Promise<boolean> {
+    try {
+      await this.shelf.put(draft);
+      await this.evict(draft);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Null where there is none, or the browser keeps nothing. */
+  async of(session: string, path: string): Promise<FileDraft | null> {
+    try {
+      return await this.shelf.get(session, path);
+    } catch {
+      return null;
+    }
+  }
+
+  /** The paths of a session's drafts, the newest first. */
+  async paths(session: string): Promise<string[]> {
+    try {
+      const all = (await this.shelf.all()).filter((draft) => draft.session === session);
+      return all.sort((a, b) => b.at - a.at).map((draft) => draft.path);
+    } catch {
+      return [];
+    }
+  }
+
+  async forget(session: string, path: string): Promise<void> {
+    this.sizes?.delete(keyOf({ session, path }));
+    try {
+      await this.shelf.remove(session, path);
+    } catch {
+      // It is offered once more, and found to be what is on disk.
+    }
+  }
+
+  private async evict(kept: FileDraft): Promise<void> {
+    this.sizes ??= new Map((await this.shelf.all()).map((draft) => [keyOf(draft), sized(draft)]));
+    this.sizes.set(keyOf(kept), sized(kept));
+    const all = [...this.sizes.values()].sort((a, b) => b.draft.at - a.draft.at);
+    let characters = 0;
+    for (const [n, one] of all.entries()) {
+      characters += one.characters;
+      const isFirst = n === 0; // what is being typed is kept, whatever its size
+      if (isFirst || (n < this.most.drafts && characters <= this.most.characters)) continue;
+      await this.shelf.remove(one.draft.session, one.draft.path);
+      this.sizes.delete(keyOf(one.draft));
+    }
+  }
+}
+
+function keyOf({ session, path }: Pick<FileDraft, "session" | "path">): string {
+  return `${session} ${path}`;
+}
+
+function sized(draft: FileDraft) {
+  const characters = draft.text.length + (draft.base?.content.text.length ?? 0);
+  return { draft: { ...draft, text: "", base: null }, characters };
+}
+
+const NAME = "gadget";
+const STORE = "fileDrafts";
+
+/** Drafts in the browser's own database: there is room for files, which localStorage has not. */
+export class BrowserShelf implements Shelf {
+  private database: Promise<IDBDatabase> | null = null;
+
+  all(): Promise<FileDraft[]> {
+    return this.run("readonly", (store) => store.getAll() as IDBRequest<FileDraft[]>);
+  }
+
+  async get(session: string, path: string): Promise<FileDraft | null> {
+    const found = await this.run("readonly", (store) => store.get([session, path]) as IDBRequest<FileDraft | undefined>);
+    return found ?? null;
+  }
+
+  async put(draft: FileDraft): Promise<void> {
+    await this.run("readwrite", (store) => store.put(draft));
+  }
+
+  async remove(session: string, path: string): Promise<void> {
+    await this.run("readwrite", (store) => store.delete([session, path]));
+  }
+
+  private open(): Promise<IDBDatabase> {
+    this.database ??= new Promise<IDBDatabase>((resolve, reject) => {
+      const asked = indexedDB.open(NAME, 1);
+      asked.onupgradeneeded = () => asked.result.createObjectStore(STORE, { keyPath: ["session", "path"] });
+      asked.onsuccess = () => resolve(asked.result);
+      asked.onerror = () => reject(asked.error ?? new Error("no database"));
+      asked.onblocked = () => reject(new Error("the database is in use"));
+    }).catch((error: unknown) => {
+      this.database = null;
+      throw error;
+    });
+    return this.database;
+  }
+
+  private async run<Result>(mode: IDBTransactionMode, act: (store: IDBObjectStore) => IDBRequest<Result>): Promise<Result> {
+    const database = await this.open();
+    return new Promise((resolve, reject) => {
+      const transaction = database.transaction(STORE, mode);
+      const asked = act(transaction.objectStore(STORE));
+      transaction.oncomplete = () => resolve(asked.result);
+      transaction.onabort = transaction.onerror = () => reject(transaction.error ?? asked.error ?? new Error("not kept"));
+    });
+  }
+}

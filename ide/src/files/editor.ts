@@ -1,0 +1,183 @@
+/** CodeMirror as we use it. Fetched with the first file that is opened. */
+import { defaultKeymap, history, historyField, historyKeymap, indentWithTab } from "@codemirror/commands";
+import { bracketMatching, foldGutter, foldKeymap, indentOnInput, syntaxHighlighting } from "@codemirror/language";
+import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
+import { Compartment, EditorSelection, EditorState, type Extension, type StateEffect } from "@codemirror/state";
+import {
+  crosshairCursor,
+  drawSelection,
+  EditorView,
+  highlightActiveLine,
+  highlightActiveLineGutter,
+  highlightSpecialChars,
+  keymap,
+  lineNumbers,
+  rectangularSelection,
+  type ViewUpdate,
+} from "@codemirror/view";
+import { classHighlighter } from "@lezer/highlight";
+
+import { t } from "../text";
+import { difference, longestLine } from "./content";
+import type { OpenFile, Place } from "./file.svelte";
+import { languageOf } from "./languages";
+import { theme } from "./theme";
+
+const MOST_COLOURED = 1_000_000; // characters: beyond, a parse of the whole costs more than its colours are worth
+const LONGEST_WRAPPED = 20_000; // characters of a line: beyond, wrapping it takes longer than a frame
+
+export interface EditorOptions {
+  isWrapped: boolean;
+  isReadOnly: boolean;
+  save: () => void;
+  /** Line and column, from 1. */
+  moved: (line: number, column: number) => void;
+}
+
+/** What is left of an editor while another tab is shown. */
+interface Kept {
+  state: EditorState;
+  scroll: StateEffect<unknown>;
+}
+
+/** What all our editors have in common, those of a comparison too. */
+export function basics(label: string): Extension[] {
+  return [
+    lineNumbers(),
+    highlightSpecialChars(),
+    history(),
+    drawSelection(),
+    indentOnInput(),
+    bracketMatching(),
+    syntaxHighlighting(classHighlighter),
+    // Files that mix line ends keep them: a `\r` is a character like others.
+    EditorState.lineSeparator.of("\n"),
+    EditorView.clipboardInputFilter.of((text) => text.replaceAll("\r\n", "\n")),
+    EditorView.contentAttributes.of({ "aria-label": label, "aria-description": t.files.leaveEditor, spellcheck: "false" }),
+    keymap.of([...defaultKeymap, ...historyKeymap, ...foldKeymap, ...searchKeymap, indentWithTab]),
+    search({ top: true }),
+    theme,
+  ];
+}
+
+/** One file in an editor. Its state outlives the view: another tab may be shown for a while. */
+export class FileEditor {
+  readonly view: EditorView;
+  /** Whether its lines are short enough to be wrapped. */
+  readonly canWrap: boolean;
+  private readonly wrapping = new Compartment();
+  private readonly access = new Compartment();
+  private readonly language = new Compartment();
+  private isFromOutside = false;
+
+  constructor(
+    parent: HTMLElement,
+    private readonly file: OpenFile,
+    private readonly options: EditorOptions,
+  ) {
+    const text = file.text;
+    this.canWrap = longestLine(text) <= LONGEST_WRAPPED;
+    const kept = file.kept as Kept | null;
+    this.view = new EditorView({
+      parent,
+      state: kept === null ? EditorState.create({ doc: text, extensions: this.extensions() }) : this.renewed(kept.state),
+      scrollTo: kept?.scroll,
+    });
+    this.replace(text); // it may have changed while another tab was shown
+    file.surface = { text: () => this.view.state.sliceDoc(), replace: (now) => this.replace(now) };
+    if (text.length <= MOST_COLOURED) void this.colour();
+    this.tellPlace();
+  }
+
+  focus(): void {
+    this.view.focus();
+  }
+
+  setWrapped(isWrapped: boolean): void {
+    this.view.dispatch({ effects: this.wrapping.reconfigure(this.wrap(isWrapped)) });
+  }
+
+  setReadOnly(isReadOnly: boolean): void {
+    this.view.dispatch({ effects: this.access.reconfigure(EditorState.readOnly.of(isReadOnly)) });
+  }
+
+  /** Shows a place, and puts the cursor there. */
+  go({ line, text }: Place): void {
+    if (line === undefined && text === undefined) return;
+    const { doc } = this.view.state;
+    const found = text === undefined ? -1 : doc.toString().indexOf(text);
+    const at = found >= 0 ? found : doc.line(Math.max(1, Math.min(line ?? 1, doc.lines))).from;
+    this.view.dispatch({
+      selection: EditorSelection.cursor(at),
+      effects: EditorView.scrollIntoView(at, { y: "center" }),
+    });
+  }
+
+  close(): void {
+    const { file, view } = this;
+    const text = view.state.sliceDoc();
+    file.kept = { state: view.state, scroll: view.scrollSnapshot() } satisfies Kept;
+    file.leave(text);
+    view.destroy();
+  }
+
+  /** The history of a state that another view had, in one that tells us. */
+  private renewed(kept: EditorState): EditorState {
+    const fields = { history: historyField };
+    return EditorState.fromJSON(kept.toJSON(fields), { extensions: this.extensions() }, fields);
+  }
+
+  private extensions(): Extension[] {
+    const { options } = this;
+    return [
+      keymap.of([{ key: "Mod-s", preventDefault: true, run: () => (options.save(), true) }]),
+      ...basics(t.files.editorOf(this.file.path)),
+      foldGutter(),
+      highlightActiveLine(),
+      highlightActiveLineGutter(),
+      highlightSelectionMatches(),
+      rectangularSelection(),
+      crosshairCursor(),
+      EditorState.allowMultipleSelections.of(true),
+      this.wrapping.of(this.wrap(options.isWrapped)),
+      this.access.of(EditorState.readOnly.of(options.isReadOnly)),
+      this.language.of([]),
+      EditorView.updateListener.of((update) => this.updated(update)),
+    ];
+  }
+
+  private wrap(isWrapped: boolean): Extension {
+    return isWrapped && this.canWrap ? EditorView.lineWrapping : [];
+  }
+
+  private async colour(): Promise<void> {
+    const support = await languageOf(this.file.path).catch(() => null);
+    if (support !== null && this.view.dom.isConnected) this.view.dispatch({ effects: this.language.reconfigure(support) });
+  }
+
+  private updated(update: ViewUpdate): void {
+    if (update.docChanged && !this.isFromOutside) {
+      const { doc } = update.state;
+      const onDisk = this.file.base?.content.text;
+      this.file.edited(onDisk !== undefined && doc.length === onDisk.length && doc.toString() === onDisk);
+    }
+    if (update.docChanged || update.selectionSet) this.tellPlace();
+  }
+
+  private replace(text: string): void {
+    const change = difference(this.view.state.sliceDoc(), text);
+    if (change.from === change.to && change.insert === "") return;
+    this.isFromOutside = true;
+    try {
+      this.view.dispatch({ changes: change, userEvent: "set" });
+    } finally {
+      this.isFromOutside = false;
+    }
+  }
+
+  private tellPlace(): void {
+    const { head } = this.view.state.selection.main;
+    const line = this.view.state.doc.lineAt(head);
+    this.options.moved(line.number, head - line.from + 1);
+  }
+}

@@ -1,0 +1,224 @@
+/** The files of one session: the tree, what changed, and the tabs. It outlives the panel that shows it. */
+import { downloadUrl, type FilesApi, filesOf } from "../api/files";
+import { ApiError, said } from "../api/http";
+import * as resources from "../api/resources";
+import type { Diff, FileEntry } from "../api/types";
+import { recall, remember } from "../workbench/memory";
+import { BrowserShelf, FileDrafts } from "./drafts";
+import { OpenFile, type Place } from "./file.svelte";
+import { parentOf, Tree } from "./tree.svelte";
+
+const MOST_TABS = 30;
+const MOST_RECENT = 50;
+const SETTLE_MS = 250; // changes come in groups
+
+export interface Problem {
+  code: ApiError["code"] | null;
+  message: string;
+}
+
+export class Files {
+  readonly tree: Tree;
+  tabs = $state.raw<OpenFile[]>([]);
+  active = $state.raw<OpenFile | null>(null);
+  /** What differs from the last commit: how, by path. */
+  changed = $state.raw<ReadonlyMap<string, string>>(new Map());
+  changedError = $state<string | null>(null);
+  /** Why nothing can be listed. */
+  problem = $state.raw<Problem | null>(null);
+  isLoading = $state(false);
+  recent = $state.raw<string[]>([]);
+  private settling: ReturnType<typeof setTimeout> | undefined;
+  private touchedPaths = new Set<string>();
+  private isAgain = false;
+
+  constructor(
+    readonly session: string,
+    readonly api: FilesApi,
+    private readonly drafts: FileDrafts,
+    private readonly uncommitted: () => Promise<Diff>,
+  ) {
+    this.tree = new Tree(api);
+    this.recent = recall(session).recent;
+  }
+
+  static of(session: string): Files {
+    return new Files(session, filesOf(session), new FileDrafts(new BrowserShelf()), () =>
+      resources.sessionDiff(session, "uncommitted"),
+    );
+  }
+
+  /** Opens what was open, and what has a draft, when the page was left. */
+  async restore(): Promise<void> {
+    const { tabs, active } = recall(this.session);
+    const drafted = await this.drafts.paths(this.session);
+    for (const path of new Set([...tabs, ...drafted])) this.add(path);
+    const wanted = this.tabs.find((tab) => tab.path === active) ?? this.tabs[0] ?? null;
+    if (this.active === null) this.activate(wanted);
+    // The others are read when they are looked at; a draft shows at once that there is one.
+    for (const path of drafted) void this.tab(path)?.load();
+  }
+
+  /** Looks at everything again: what is listed, what changed, what is open. */
+  async refresh(): Promise<void> {
+    if (this.isLoading) {
+      this.isAgain = true;
+      return;
+    }
+    this.isLoading = true;
+    try {
+      await this.tree.refresh();
+      this.problem = null;
+      this.lookAtTabs();
+      await this.readChanged();
+    } catch (error) {
+      this.problem = { code: error instanceof ApiError ? error.code : null, message: said(error) };
+    } finally {
+      this.isLoading = false;
+      if (this.isAgain) {
+        this.isAgain = false;
+        void this.refresh();
+      }
+    }
+  }
+
+  /** The agent changed these: shown soon, not one by one. */
+  touched(paths: readonly string[]): void {
+    for (const path of paths) this.touchedPaths.add(path);
+    clearTimeout(this.settling);
+    this.settling = setTimeout(() => void this.settle(), SETTLE_MS);
+  }
+
+  /** Opens a file, or goes to it. */
+  open(path: string, place: Place | null = null): OpenFile {
+    const file = this.tab(path) ?? this.add(path);
+    if (place !== null) file.place = place;
+    this.activate(file);
+    this.recent = [path, ...this.recent.filter((other) => other !== path)].slice(0, MOST_RECENT);
+    this.remember();
+    void this.tree.reveal(path);
+    return file;
+  }
+
+  activate(file: OpenFile | null): void {
+    this.active = file;
+    if (file !== null) {
+      if (file.state === "loading" || file.state === "failed") void file.load();
+      else void file.look();
+    }
+    this.remember();
+  }
+
+  /** By `by` tabs to the right; round at the ends. */
+  step(by: number): void {
+    const at = this.active === null ? 0 : this.tabs.indexOf(this.active);
+    if (this.tabs.length) this.activate(this.tabs[(at + by + this.tabs.length) % this.tabs.length]!);
+  }
+
+  /** What was typed stays as a draft, unless it is thrown away first. */
+  async close(file: OpenFile): Promise<void> {
+    await file.keepNow();
+    const at = this.tabs.indexOf(file);
+    this.tabs = this.tabs.filter((other) => other !== file);
+    file.close();
+    if (this.active === file) this.activate(this.tabs[Math.min(at, this.tabs.length - 1)] ?? null);
+    this.remember();
+  }
+
+  /** An empty file. Raises ApiError. */
+  async create(path: string): Promise<OpenFile> {
+    await this.api.save(path, new Uint8Array(), null);
+    await this.tree.refreshAround([path]);
+    this.touched([path]);
+    return this.open(path);
+  }
+
+  /** Raises ApiError. */
+  async rename(path: string, to: string): Promise<void> {
+    await this.api.rename(path, to);
+    for (const file of this.tabs) {
+      if (file.path === path) await file.moved(to);
+      else if (file.path.startsWith(`${path}/`)) await file.moved(to + file.path.slice(path.length));
+    }
+    await this.tree.refreshAround([path, to]);
+    await this.tree.reveal(to);
+    this.touched([path, to]);
+    this.remember();
+  }
+
+  /** Raises ApiError `fileChanged` where it is not what was seen. */
+  async remove(entry: Pick<FileEntry, "path" | "kind">): Promise<void> {
+    const { path } = entry;
+    if (entry.kind === "directory") {
+      await this.api.remove(path, { recursive: true });
+    } else {
+      const version = this.tab(path)?.base?.version ?? (await this.api.read(path))?.version;
+      await this.api.remove(path, { version });
+    }
+    for (const file of this.tabs.filter((tab) => tab.path === path || tab.path.startsWith(`${path}/`))) {
+      await file.discard();
+      await this.close(file);
+    }
+    await this.tree.refreshAround([path]);
+    this.touched([path]);
+  }
+
+  downloadUrl(path: string): string {
+    return downloadUrl(this.session, path);
+  }
+
+  /** Every draft is written now. */
+  async keepAll(): Promise<void> {
+    await Promise.all(this.tabs.filter((tab) => tab.isDirty).map((tab) => tab.keepNow()));
+  }
+
+  private tab(path: string): OpenFile | undefined {
+    return this.tabs.find((tab) => tab.path === path);
+  }
+
+  private add(path: string): OpenFile {
+    const known = this.tab(path);
+    if (known !== undefined) return known;
+    const file = new OpenFile(this.session, path, this.api, this.drafts);
+    const settled = this.tabs.find((tab) => !tab.isDirty && tab !== this.active);
+    if (this.tabs.length >= MOST_TABS && settled !== undefined) void this.close(settled);
+    this.tabs = [...this.tabs, file];
+    return file;
+  }
+
+  private async settle(): Promise<void> {
+    const paths = [...this.touchedPaths];
+    this.touchedPaths.clear();
+    await this.tree.refreshAround(paths);
+    this.lookAtTabs();
+    await this.readChanged();
+  }
+
+  private lookAtTabs(): void {
+    for (const tab of this.tabs) {
+      if (tab.state === "failed" && tab === this.active) void tab.load();
+      else if (tab.state !== "loading") void tab.look();
+    }
+  }
+
+  private async readChanged(): Promise<void> {
+    try {
+      const { files } = await this.uncommitted();
+      this.changed = new Map(files.map((file) => [file.path, file.status]));
+      this.changedError = null;
+    } catch (error) {
+      this.changedError = said(error);
+    }
+  }
+
+  private remember(): void {
+    const tabs = this.tabs.map((tab) => tab.path);
+    remember(this.session, { tabs, active: this.active?.path ?? null, recent: this.recent });
+  }
+}
+
+/** Where a new file goes when this one is looked at. */
+export function directoryFor(entry: FileEntry | undefined): string {
+  if (entry === undefined) return "";
+  return entry.isDirectory ? entry.path : parentOf(entry.path);
+}

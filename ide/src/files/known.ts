@@ -1,0 +1,17 @@
+/** The files of the sessions that were looked at last: what is open and typed there stays. */
+import type { App } from "../state/app.svelte";
+import { Files } from "./files.svelte";
+
+const MOST = 8;
+const known = new WeakMap<App, Files[]>();
+
+export function filesIn(app: App, session: string): Files {
+  const all = known.get(app) ?? [];
+  const found = all.find((one) => one.session === session);
+  const files = found ?? Files.of(session);
+  if (found === undefined) void files.restore();
+  const kept = [files, ...all.filter((one) => one !== files)];
+  for (const left of kept.slice(MOST)) void left.keepAll();
+  known.set(app, kept.slice(0, MOST));
+  return files;
+}
