@@ -332,7 +332,7 @@ def test_files_are_made_renamed_and_deleted(site: Site, open_page: OpenPage) -> 
     assert not (site.root / "src" / "named.py").exists()
     item(page, "app.py").click(button="right")
     page.get_by_role("menuitem", name="Mention in the prompt").click()
-    expect(page.get_by_label("Prompt", exact=True)).to_have_value("`app.py` ")
+    expect(page.get_by_label("Prompt", exact=True)).to_have_value("@app.py ")
 
 
 def test_pictures_are_shown_and_other_bytes_are_not(site: Site, open_page: OpenPage) -> None:
