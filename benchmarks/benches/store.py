@@ -22,6 +22,7 @@ _EVENTS_A_STEP = 3
 _SAID = "What was found is that the answer is 41 where it should be 42. " * 4
 _WINDOW_EVENTS = 2_000
 """A drone of ours sends 2 MB ahead of what is acknowledged: about as many."""
+_STORED_S = 300.0
 _SESSION_TURNS = 1_000
 _PAGE = 50
 
@@ -52,12 +53,12 @@ async def _steps(drone: SimulatedDrone, count: int) -> None:
         await drone.event("toolStarted", **call)
         await drone.event("toolCall", **call, response=_SAID, isError=False, durationMs=1)
         if drone.seq - drone.acked > _WINDOW_EVENTS:
-            await drone.until(lambda: drone.seq - drone.acked <= _WINDOW_EVENTS // 2)
-    await drone.until(lambda: drone.acked >= drone.seq, 120)
+            await drone.until(lambda: drone.seq - drone.acked <= _WINDOW_EVENTS // 2, _STORED_S)
+    await drone.until(lambda: drone.acked >= drone.seq, _STORED_S)
 
 
 async def run_stored(scale: Scale) -> Result:
-    steps = scale.of(200, 2_000)
+    steps = scale.of(100, 1_000)
     ours: list[float] = []
     floor: list[float] = []
     wires: list[Wire] = []
@@ -172,7 +173,7 @@ async def run_replay(scale: Scale) -> Result:
             for number in range(events):
                 await drone.event("response", content=f"{number} {_SAID[:40]}")
                 if drone.seq - drone.acked > _WINDOW_EVENTS:
-                    await drone.until(lambda: drone.seq - drone.acked <= _WINDOW_EVENTS // 2)
+                    await drone.until(lambda: drone.seq - drone.acked <= _WINDOW_EVENTS // 2, _STORED_S)
             await drone.end()
             for _ in range(scale.of(2, 10)):
                 async with watching_floor(stage.floor, "replay") as watcher:
