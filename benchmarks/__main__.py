@@ -26,7 +26,8 @@ from benchmarks.proc import load_average
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status: 0 when every bench ran, whatever it says; 1 when one did not; 2 for wrong usage."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    # As Ctrl+C: what was started is stopped on the way out.
+    # As Ctrl+C, which a shell has its background jobs ignore: what was started is stopped on the way out.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         return _main(given)

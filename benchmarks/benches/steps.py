@@ -4,12 +4,15 @@ A step's time is that between two requests as the model gets them, so ours and t
 clock at the same place.
 """
 
-import asyncio
 import itertools
 import statistics
+import time
 from collections.abc import Sequence
 
+from pymongo import AsyncMongoClient
+
 from benchmarks.bench import Bench, Line, Result, Scale
+from benchmarks.copies import Document, Template
 from benchmarks.figures import Row
 from benchmarks.proc import cpu_s
 from benchmarks.stage import Model, Stage, Watcher, new_tag, plan, run_floor, watching
@@ -59,8 +62,7 @@ async def run(scale: Scale) -> Result:
 
 
 async def run_growth(scale: Scale) -> Result:
-    steps, turns = scale.of(120, 500), scale.of(20, 1000)
-    edge = scale.of(20, 50)
+    steps, edge = scale.of(60, 500), scale.of(20, 50)
     async with Stage() as stage:
         await stage.drone()
         async with watching(stage.user, await stage.session()) as warm:
@@ -68,11 +70,11 @@ async def run_growth(scale: Scale) -> Result:
         async with watching(stage.user, await stage.session()) as watcher:
             ours = await _ours(watcher, stage.model, steps, 0)
         floor = await _floor(stage.model, steps, 0)
-        times = await _turns(stage, turns)
+        turns = await _turns(stage, (50,) if scale.quick else (100, 300, 1_000), scale.of(5, 30))
     first, last = statistics.median(ours[1 : edge + 1]), statistics.median(ours[-edge:])
     of_floor = statistics.median(floor[-edge:]) / statistics.median(floor[1 : edge + 1])
-    some = scale.of(5, 20)
-    early, late = statistics.median(times[1 : some + 1]), statistics.median(times[-some:])
+    most = max(turns)
+    late, early = (statistics.median(times) for times in turns[most])
     rows = [
         Row(
             "growth of a step",
@@ -86,29 +88,52 @@ async def run_growth(scale: Scale) -> Result:
             "growth of a turn",
             "x",
             late / early,
-            n=turns,
-            note=f"last {some} of {turns} turns ({late:.1f} ms) against turns 2-{some + 1} ({early:.1f} ms)",
+            n=len(turns[most][0]),
+            note=f"after {most:,} turns ({late:.1f} ms) against the second of a session ({early:.1f} ms), in turn",
         ),
     ]
     chart = "Cost of a step against steps in the turn"
+    history = "Cost of a turn against turns in the session"
     lines = [
         Line(chart, "ours", "steps", "ms", smoothed(ours)),
         Line(chart, "floor", "steps", "ms", smoothed(floor)),
-        Line("Cost of a turn against turns in the session", "ours", "turns", "ms", smoothed(times)),
+        Line(history, "long session", "turns", "ms", [(n, statistics.median(turns[n][0])) for n in turns]),
+        Line(history, "fresh session", "turns", "ms", [(n, statistics.median(turns[n][1])) for n in turns]),
     ]
     return Result(rows, lines)
 
 
-async def _turns(stage: Stage, count: int) -> list[float]:
-    """Milliseconds of each turn of one session, each of one step, from the prompt to its end at the watcher."""
-    times = []
-    loop = asyncio.get_running_loop()
-    async with watching(stage.user, await stage.session()) as watcher:
-        for _ in range(count):
-            begun = loop.time()
-            await watcher.run(plan(new_tag(), steps=1))
-            times.append(1000 * (loop.time() - begun))
-    return times
+async def _turns(stage: Stage, sizes: Sequence[int], rounds: int) -> dict[int, tuple[list[float], list[float]]]:
+    """By how many turns a session has: milliseconds of its next turns, and of the second turns of fresh sessions,
+    measured in turn. A turn has one step, and is measured from the prompt to its end at the watcher."""
+    found: dict[int, tuple[list[float], list[float]]] = {}
+    async with (
+        AsyncMongoClient[Document](stage.database_url, tz_aware=True) as client,
+        watching(stage.user, await stage.session()) as watcher,
+    ):
+        template = await Template.of(client.gadget, await watcher.run(plan(new_tag(), steps=1)))
+        have = 1
+        for size in sizes:
+            await template.copy(watcher.session, size - have)
+            have = size + rounds + 1
+            await _turn_ms(watcher)  # its history is fetched
+            long, fresh = [], []
+            for _ in range(rounds):
+                long.append(await _turn_ms(watcher))
+                async with watching(stage.user, await stage.session()) as other:
+                    await _turn_ms(other)
+                    fresh.append(await _turn_ms(other))
+            found[size] = long, fresh
+    return found
+
+
+async def _turn_ms(watcher: Watcher) -> float:
+    """One turn, begun when the drone is free."""
+    begun = time.perf_counter()
+    await watcher.run(plan(new_tag(), steps=1))
+    took = time.perf_counter() - begun
+    await watcher.until(lambda: watcher.drone_is_free)
+    return 1000 * took
 
 
 def smoothed(values: Sequence[float], points: int = 50) -> list[tuple[float, float]]:

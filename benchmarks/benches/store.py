@@ -7,6 +7,7 @@ from typing import Any
 from pymongo import AsyncMongoClient, WriteConcern
 
 from benchmarks.bench import Bench, Line, Result, Scale
+from benchmarks.copies import Template
 from benchmarks.figures import Row
 from benchmarks.load.worker import SimulatedDrone
 from benchmarks.stage import Stage, new_tag, plan, watching, watching_floor
@@ -21,9 +22,9 @@ _EVENTS_A_STEP = 3
 _SAID = "What was found is that the answer is 41 where it should be 42. " * 4
 _WINDOW_EVENTS = 2_000
 """A drone of ours sends 2 MB ahead of what is acknowledged: about as many."""
+_STORED_S = 300.0
 _SESSION_TURNS = 1_000
 _PAGE = 50
-_BATCH = 5_000
 
 
 async def _simulated(stage: Stage, wires: list[Wire], number: int) -> tuple[SimulatedDrone, str]:
@@ -52,12 +53,12 @@ async def _steps(drone: SimulatedDrone, count: int) -> None:
         await drone.event("toolStarted", **call)
         await drone.event("toolCall", **call, response=_SAID, isError=False, durationMs=1)
         if drone.seq - drone.acked > _WINDOW_EVENTS:
-            await drone.until(lambda: drone.seq - drone.acked <= _WINDOW_EVENTS // 2)
-    await drone.until(lambda: drone.acked >= drone.seq, 120)
+            await drone.until(lambda: drone.seq - drone.acked <= _WINDOW_EVENTS // 2, _STORED_S)
+    await drone.until(lambda: drone.acked >= drone.seq, _STORED_S)
 
 
 async def run_stored(scale: Scale) -> Result:
-    steps = scale.of(200, 2_000)
+    steps = scale.of(100, 1_000)
     ours: list[float] = []
     floor: list[float] = []
     wires: list[Wire] = []
@@ -124,39 +125,16 @@ async def run_open(scale: Scale) -> Result:
             ("open it with 100,000 turns in the store", in_store),
         ):
             database = client.gadget
-            template = await _template(database, first)
+            template = await Template.of(database, first)
             while (have := await database.turns.count_documents({})) < turns:
                 # The measured session's first, then others' of as many.
                 belongs = session if have < _SESSION_TURNS else new_id()
-                await _copy(database, template, belongs, min(turns - have, _SESSION_TURNS))
+                await template.copy(belongs, min(turns - have, _SESSION_TURNS))
             ours, asked, floor = await _opened(stage, database, session, scale.of(5, 50))
             note = f"selectSession and {_PAGE} turns; selectSession alone {asked:.1f} ms; floor: find of those turns"
             rows.append(Row.of(name, "ms", ours, floor, f"{note}; {turns:,} turns in the store"))
             points.append((turns, rows[-1].ours))
     return Result(rows, [Line("Opening a session against turns in the store", "ours", "turns", "ms", points)])
-
-
-async def _template(database: Any, turn: str) -> tuple[Document, list[Document]]:
-    """A real turn and its events, to be copied."""
-    document = await database.turns.find_one({"_id": turn})
-    events = [event async for event in database.events.find({"turn": turn})]
-    assert document is not None
-    return document, events
-
-
-async def _copy(database: Any, template: tuple[Document, list[Document]], session: str, count: int) -> None:
-    turn, events = template
-    turns: list[Document] = []
-    copies: list[Document] = []
-    for _ in range(count):
-        fresh = new_id()
-        turns.append({**turn, "_id": fresh, "session": session, "promptId": fresh})
-        for event in events:
-            body = event["body"].replace(turn["_id"], fresh).replace(turn["session"], session)
-            copies.append({**event, "_id": event["_id"].replace(turn["_id"], fresh), "turn": fresh, "body": body})
-    await database.turns.insert_many(turns, ordered=False)
-    for start in range(0, len(copies), _BATCH):
-        await database.events.insert_many(copies[start : start + _BATCH], ordered=False)
 
 
 async def _opened(stage: Stage, database: Any, session: str, times: int) -> tuple[list[float], float, list[float]]:
@@ -195,7 +173,7 @@ async def run_replay(scale: Scale) -> Result:
             for number in range(events):
                 await drone.event("response", content=f"{number} {_SAID[:40]}")
                 if drone.seq - drone.acked > _WINDOW_EVENTS:
-                    await drone.until(lambda: drone.seq - drone.acked <= _WINDOW_EVENTS // 2)
+                    await drone.until(lambda: drone.seq - drone.acked <= _WINDOW_EVENTS // 2, _STORED_S)
             await drone.end()
             for _ in range(scale.of(2, 10)):
                 async with watching_floor(stage.floor, "replay") as watcher:
