@@ -8,14 +8,14 @@ from pymongo import IndexModel
 from pymongo.asynchronous.collection import AsyncCollection
 
 from gadget_api.budgets import Spent
-from gadget_api.errors import Conflict
+from gadget_api.errors import Conflict, NotFound
 from gadget_api.ids import id_after
 from gadget_api.model import utc_now
 from gadget_api.turn_states import COMPLETE, END, REFUSE, Transition
 from gadget_api.turns import MAX_STEERS, ChatTurn, ChatTurnStatus, Steer, Waiting
 from gadget_code.store.records import Document, Records, store_errors
 
-_UNFINISHED = [ChatTurnStatus.QUEUED, ChatTurnStatus.PROCESSING]
+UNFINISHED = [ChatTurnStatus.QUEUED, ChatTurnStatus.PROCESSING]
 
 PAID = {"store.copyOf": None}
 """Matches turns that cost something: a fork's copies did not."""
@@ -26,10 +26,11 @@ INDEXES = [
     IndexModel(
         [("status", 1), ("user", 1), ("_id", 1)],
         name="unfinished",
-        partialFilterExpression={"status": {"$in": _UNFINISHED}},
+        partialFilterExpression={"status": {"$in": UNFINISHED}},
     ),
     IndexModel([("steers.0.steerId", 1)], name="steers", sparse=True),
     IndexModel([("user", 1), ("_id", -1)], name="user"),
+    IndexModel([("formerIds", 1)], name="former ids", partialFilterExpression={"formerIds": {"$gt": ""}}),
     IndexModel([("store.images", 1)], name="images", sparse=True),
     IndexModel(
         [("user", 1), ("store.text", "text")],
@@ -52,6 +53,14 @@ def _searched(turn: ChatTurn) -> str:
 class TurnStore(Records[ChatTurn]):
     def __init__(self, collection: AsyncCollection[Document]) -> None:
         super().__init__(collection, ChatTurn, "turn")
+
+    async def owned(self, user: str, record_id: str) -> ChatTurn:
+        """By its id, or one that it had before it was moved in the queue."""
+        turn = await self.find({"_id": record_id, "user": user})
+        turn = turn or await self.find({"formerIds": record_id, "user": user})
+        if turn is None:
+            raise NotFound(self.noun)
+        return turn
 
     async def submit(self, turn: ChatTurn, traceparent: str | None = None) -> tuple[ChatTurn, bool]:
         """Stores a new turn, or answers the one that the same prompt made before; and whether it is new.
@@ -140,7 +149,7 @@ class TurnStore(Records[ChatTurn]):
         return await self.update(
             {
                 "_id": turn.id,
-                "status": {"$in": _UNFINISHED},
+                "status": {"$in": UNFINISHED},
                 "steers.steerId": {"$ne": steer.steer_id},
                 "store.steered": {"$ne": steer.steer_id},
                 f"steers.{MAX_STEERS - 1}": {"$exists": False},
@@ -175,7 +184,7 @@ class TurnStore(Records[ChatTurn]):
         if after.status.is_over:
             legal = [by for by in (COMPLETE, END) if turn.status in by.sources and after.status in by.targets]
             assert legal, f"from {turn.status} to {after.status}"
-            fields |= {"status", "waiting", "status_reason", "error"}
+            fields |= {"status", "waiting", "status_reason", "error", "ended_at"}
         update: Document = {"$set": after.model_dump(include=fields)}
         if after.status.is_over:
             update["$set"]["store.text"] = _searched(after)
@@ -219,7 +228,7 @@ class TurnStore(Records[ChatTurn]):
 
     async def unfinished(self, query: Mapping[str, Any]) -> list[ChatTurn]:
         """Queued and processing turns, oldest first."""
-        return await self.all({"status": {"$in": _UNFINISHED}, **query})
+        return await self.all({"status": {"$in": UNFINISHED}, **query})
 
     async def users_with_queued(self) -> list[str]:
         with store_errors():

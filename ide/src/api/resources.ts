@@ -9,6 +9,7 @@ import type {
   ImageRef,
   Inquiry,
   ListedModels,
+  ListedSession,
   NewDroneToken,
   NewFork,
   NewProject,
@@ -80,8 +81,9 @@ export const revokeDrone = (id: string) => request<void>("DELETE", `/drones/${id
 export const newDroneToken = () => request<NewDroneToken>("POST", "/drones/tokens");
 
 export const sessions = (cursor: string | null = null) =>
-  request<Page<ChatSession>>("GET", "/sessions" + query({ limit: 100, cursor }));
-export const archivedSessions = () => all<ChatSession>("/sessions", { archived: "true" });
+  request<Page<ListedSession>>("GET", "/sessions" + query({ limit: 100, cursor }));
+export const pinnedSessions = () => all<ListedSession>("/sessions", { pinned: "true" });
+export const archivedSessions = () => all<ListedSession>("/sessions", { archived: "true" });
 export const searchSessions = (q: string) =>
   request<Page<SearchHit>>("GET", "/sessions/search" + query({ q, limit: 20 }));
 export const newSession = (session: NewSession) => request<ChatSession>("POST", "/sessions", session);
