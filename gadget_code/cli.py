@@ -171,7 +171,8 @@ def _add_resources(commands: Any) -> None:
     action(drone, "remove", "drone_remove", "remove one and revoke its credential").add_argument(
         "which", metavar="NAME"
     )
-    action(drone, "token", "drone_token", "make a credential for a new drone")
+    token = action(drone, "token", "drone_token", "make a credential for a new drone")
+    token.add_argument("--name", help="to know it again among your tokens")
 
 
 def _load_env_file(path: Path) -> None:

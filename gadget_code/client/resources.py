@@ -200,7 +200,7 @@ async def drone_remove(api: ApiClient, arguments: argparse.Namespace) -> None:
 
 async def drone_token(api: ApiClient, arguments: argparse.Namespace) -> None:
     """A credential for a new drone, told once."""
-    made = await api.post("/drones/tokens", {})
+    made = await api.post("/drones/tokens", {"name": arguments.name})
     _say(arguments, made, f"GADGET_DRONE_TOKEN={made['token']}")
 
 

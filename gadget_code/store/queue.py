@@ -2,28 +2,20 @@
 
 Ids are a session's order, in its history as in its queue: so a turn that is moved gets another id, and keeps those that
 it had in `formerIds`. All in one transaction: a prompt is never in the queue twice, and never lost. A dispatcher that
-is about to offer one of them finds it gone under the old id and looks again, so what runs next is always the first. A
-process that dies in the transaction holds up these turns until the server ends it (60 s), and nothing has changed.
+is about to offer one of them finds it gone under the old id and looks again, so what runs next is always the first.
 """
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from pymongo import WriteConcern
 from pymongo.asynchronous.client_session import AsyncClientSession
-from pymongo.errors import PyMongoError
-from pymongo.read_concern import ReadConcern
 
 from gadget_api.errors import Conflict, ErrorCode
 from gadget_api.ids import id_after, new_id
 from gadget_api.turns import MAX_FORMER_IDS, ChatTurn, ChatTurnStatus
-from gadget_code.store.records import Document, store_errors
+from gadget_code.store.records import Document
+from gadget_code.store.transactions import in_transaction
 from gadget_code.store.turns import TurnStore
-
-_ATTEMPTS = 5
-_AGAIN_S = 0.05
-_COMMIT_MS = 5000
 
 
 async def queue(turns: TurnStore, session: str) -> list[ChatTurn]:
@@ -35,23 +27,8 @@ async def reorder(turns: TurnStore, session: str, prompts: Sequence[str]) -> lis
     """Puts these prompts, by `promptId`, first in the session's queue, in this order; answers the turns that have
     another id by that. One that a drone has begun already and lost stays before them. Raises Conflict when none of
     them waits."""
-    with store_errors():
-        for attempt in range(_ATTEMPTS):
-            try:
-                async with (
-                    turns.collection.database.client.start_session() as transaction,
-                    await transaction.start_transaction(
-                        ReadConcern("snapshot"), WriteConcern("majority"), max_commit_time_ms=_COMMIT_MS
-                    ),
-                ):
-                    moved = await _reorder(turns, transaction, session, prompts)
-                return [turns.read(document) for document in moved]
-            except PyMongoError as exc:
-                # Another write came between: one of them was dispatched, or withdrawn.
-                if attempt == _ATTEMPTS - 1 or not exc.has_error_label("TransientTransactionError"):
-                    raise
-                await asyncio.sleep(_AGAIN_S * attempt)
-    raise AssertionError("the last attempt answers or raises")
+    moved = await in_transaction(turns.collection, lambda transaction: _reorder(turns, transaction, session, prompts))
+    return [turns.read(document) for document in moved]
 
 
 async def _reorder(

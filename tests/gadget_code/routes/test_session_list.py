@@ -12,8 +12,8 @@ from gadget_api.ids import new_id
 from gadget_api.model import utc_now
 from gadget_api.session_list import LatestTurn
 from gadget_api.sessions import ChatSession
+from gadget_api.tokens import TokenKind
 from gadget_api.turns import ChatTurnStatus
-from gadget_code.auth.tokens import TokenKind
 from gadget_code.store.database import Store
 from gadget_code.store.latest import latest_turns
 from gadget_code.vault import Vault
