@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from gadget_ai.errors import LLMError
 from gadget_api.messages import FinishReason, Message, ToolMessage, Usage
 from gadget_api.providers import ListedModel
+from gadget_api.sessions import Effort
 
 Encoded = Any
 """A message in a client's own form, opaque to everybody else. Made once, sent again unchanged with every request:
@@ -91,11 +92,12 @@ class Timeouts:
 
 @dataclass(frozen=True)
 class CallOptions:
-    """How a client asks: sampling and bounds, the same for every call of a turn."""
+    """How a client asks: sampling, reasoning and bounds, the same for every call of a turn."""
 
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
+    effort: Effort | None = None
     context_window: int | None = None
     timeouts: Timeouts = field(default_factory=Timeouts)
 

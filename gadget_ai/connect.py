@@ -30,6 +30,7 @@ def connect(
         temperature=provider.params.temperature,
         top_p=provider.params.top_p,
         top_k=provider.params.top_k,
+        effort=provider.params.effort,
         context_window=context_window(provider),
         timeouts=timeouts,
     )

@@ -26,6 +26,7 @@ from gadget_ai.client import (
     ToolSpec,
     UsageReport,
 )
+from gadget_ai.effort import is_refused, refused
 from gadget_ai.encoding import image_bytes, ollama_message, tool
 from gadget_ai.images import BLIND, Sight
 from gadget_ai.inline_thinking import InlineThinking
@@ -52,6 +53,8 @@ class OllamaClient:
     ) -> None:
         self._model_id = model_id
         self._options = options
+        self._effort = options.effort
+        """None once the model has refused it."""
         self._sight = sight
         self._num_ctx = options.context_window or DEFAULT_NUM_CTX
         self._refusals = Refusals(base_url=base_url, model_id=model_id, api_key=api_key)
@@ -101,17 +104,30 @@ class OllamaClient:
         sent_bytes = sum(message.text_bytes for message in messages) + len(tools_json)
         answer = _Answer(self._refusals, sent_bytes, self._num_ctx)
         try:
-            async with (
-                self._http.stream("POST", "/api/chat", content=self._body(messages, tools_json)) as response,
-                aclosing(lines(response.aiter_bytes())) as batches,
-            ):
-                async for batch in batches:
-                    for line in batch:
-                        if line.strip():
-                            for chunk in answer.read(line):
-                                yield chunk
+            try:
+                async with aclosing(self._answered(answer, self._body(messages, tools_json))) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
+                return
+            except _EffortRefused:
+                self._effort = None
+            yield refused(self._model_id)
+            async with aclosing(self._answered(answer, self._body(messages, tools_json))) as chunks:
+                async for chunk in chunks:
+                    yield chunk
         except httpx.HTTPError as exc:
             self._raise(exc)
+
+    async def _answered(self, answer: "_Answer", body: bytes) -> AsyncGenerator[Chunk, None]:
+        async with (
+            self._http.stream("POST", "/api/chat", content=body) as response,
+            aclosing(lines(response.aiter_bytes())) as batches,
+        ):
+            async for batch in batches:
+                for line in batch:
+                    if line.strip():
+                        for chunk in answer.read(line):
+                            yield chunk
 
     def _body(self, messages: Sequence[bytes], tools_json: bytes) -> bytes:
         """The messages come last: all that was sent before is then an exact prefix of what is sent now."""
@@ -121,13 +137,18 @@ class OllamaClient:
                 options[name] = value
         # A server that knows `truncate` and `shift` (since October 2025) now refuses what does not fit, and stops with
         # `length` at the window's end, instead of forgetting the start of the conversation. Older ones ignore them.
-        head = {"model": self._model_id, "stream": True, "truncate": False, "shift": False, "options": options}
+        head: dict[str, Any] = {"model": self._model_id, "stream": True, "truncate": False, "shift": False}
+        if self._effort is not None:
+            head["think"] = self._effort
+        head["options"] = options
         return b'%b,"tools":%b,"messages":[%b]}' % (orjson.dumps(head)[:-1], tools_json, b",".join(messages))
 
     async def _refuse(self, response: httpx.Response) -> None:
         """Called for each response: raises for one that is no answer."""
         if response.status_code != 200:
             body = await response.aread()
+            if self._effort is not None and is_refused(response.status_code, body, b"think"):
+                raise _EffortRefused
             raise self._refusals.of_response(response.status_code, response.headers, body)
         if response.headers.get("content-type", "").startswith("text/html"):
             raise self._refusals.not_this_api("a web page")
@@ -143,6 +164,10 @@ class OllamaClient:
         if isinstance(exc, httpx.DecodingError):
             raise self._refusals.not_this_api("a body that cannot be read") from None
         raise self._refusals.unreachable(exc) from None
+
+
+class _EffortRefused(Exception):
+    """The model does not think, or not by levels."""
 
 
 class _Answer:

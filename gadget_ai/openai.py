@@ -25,6 +25,7 @@ from gadget_ai.client import (
     ToolSpec,
     UsageReport,
 )
+from gadget_ai.effort import is_refused, refused
 from gadget_ai.encoding import openai_images, openai_message, tool
 from gadget_ai.images import BLIND, Sight
 from gadget_ai.inline_thinking import InlineThinking
@@ -57,6 +58,8 @@ class OpenAIClient:
     ) -> None:
         self._model_id = model_id
         self._options = options
+        self._effort = options.effort
+        """None once the model has refused it."""
         self._sight = sight
         self._refusals = Refusals(base_url=base_url, model_id=model_id, api_key=api_key)
         # Without this the SDK sends OPENAI_ORG_ID and OPENAI_PROJECT_ID: another provider must not see them.
@@ -85,7 +88,7 @@ class OpenAIClient:
         return None if shown is None else orjson.dumps(shown)
 
     def stream(self, messages: Sequence[bytes], tools: Sequence[ToolSpec]) -> AsyncGenerator[Chunk, None]:
-        return watched(self._stream(self._body(messages, tools)), self._options.timeouts)
+        return watched(self._stream(messages, tools), self._options.timeouts)
 
     async def list_models(self) -> list[ListedModel]:
         try:
@@ -106,13 +109,32 @@ class OpenAIClient:
         for name in ("temperature", "top_p", "top_k"):
             if (value := getattr(self._options, name)) is not None:
                 head[name] = value
+        if self._effort is not None:
+            head["reasoning_effort"] = self._effort
         if tools:
             head["tools"] = [tool(spec) for spec in tools]
         return b'%b,"messages":[%b]}' % (orjson.dumps(head)[:-1], b",".join(messages))
 
-    async def _stream(self, body: bytes) -> AsyncGenerator[Chunk, None]:
+    async def _stream(self, messages: Sequence[bytes], tools: Sequence[ToolSpec]) -> AsyncGenerator[Chunk, None]:
         try:
-            response = cast(
+            response = await self._ask(self._body(messages, tools))
+            if response is None:
+                yield refused(self._model_id)
+                response = await self._ask(self._body(messages, tools))
+                assert response is not None, "the effort is left out now"
+            try:
+                async with aclosing(self._chunks(response)) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
+            finally:
+                await response.aclose()
+        except _SDK_ERRORS as exc:
+            self._raise(exc)
+
+    async def _ask(self, body: bytes) -> httpx2.Response | None:
+        """None: the model refuses the effort, which is left out from now on."""
+        try:
+            return cast(
                 httpx2.Response,
                 await self._sdk.post(
                     "/chat/completions",
@@ -123,14 +145,11 @@ class OpenAIClient:
                     stream_cls=openai.AsyncStream[Any],
                 ),
             )
-            try:
-                async with aclosing(self._chunks(response)) as chunks:
-                    async for chunk in chunks:
-                        yield chunk
-            finally:
-                await response.aclose()
-        except _SDK_ERRORS as exc:
-            self._raise(exc)
+        except openai.APIStatusError as exc:
+            if self._effort is None or not is_refused(exc.status_code, exc.response.content, b"reasoning_effort"):
+                raise
+            self._effort = None
+            return None
 
     async def _chunks(self, response: httpx2.Response) -> AsyncGenerator[Chunk, None]:
         answer = _Answer(self._refusals)

@@ -47,6 +47,7 @@ class ErrorCode(StrEnum):
     TURN_NOT_RUNNING = "turnNotRunning"
     INQUIRY_CLOSED = "inquiryClosed"
     NOTHING_TO_REDO = "nothingToRedo"
+    LAST_ADMIN = "lastAdmin"
     # drones and workspaces
     DRONE_BUSY = "droneBusy"
     DRONE_LOCKED = "droneLocked"

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, SecretStr, StringConstraints
 from gadget_api.ids import Id
 from gadget_api.messages import Usage
 from gadget_api.model import MAX_COUNT, UtcTime, WireModel
-from gadget_api.sessions import Name
+from gadget_api.sessions import Effort, Name
 
 
 class ApiType(StrEnum):
@@ -20,11 +20,13 @@ class ApiType(StrEnum):
 
 
 class ModelParams(WireModel):
-    """Sampling; null leaves a choice to the provider."""
+    """Sampling and reasoning; null leaves a choice to the provider."""
 
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, ge=0, le=1)
     top_k: int | None = Field(default=None, ge=1, le=MAX_COUNT)
+    effort: Effort | None = None
+    """A session's own goes before it."""
 
 
 class ModelPrice(WireModel):

@@ -22,6 +22,14 @@ class SessionMode(StrEnum):
     PLAN = "plan"
 
 
+class Effort(StrEnum):
+    """How much a model that reasons shall do so before it answers."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
 class SessionLock(WireModel):
     """The drone that works for one session alone until it is released."""
 
@@ -54,6 +62,8 @@ class ChatSession(WireModel):
     project: Id
     provider: Id
     selected_model: str
+    effort: Effort | None = None
+    """Null leaves it to the model's own settings."""
     drone: Id | None = None
     """The drone the user chose; null means any that fits."""
     workspace_id: str | None = None
@@ -71,6 +81,8 @@ class ChatSession(WireModel):
     wants_title: bool = False
     """Whether its first turn gives it a name."""
     archived_at: UtcTime | None = None
+    pinned_at: UtcTime | None = None
+    """Kept on top of the list since then."""
     forked_from: ForkedFrom | None = None
     history_version: int = 0
     """Raised when turns are taken back or brought back."""
@@ -91,6 +103,7 @@ class NewSession(WireModel):
     project: Id
     provider: Id
     selected_model: ModelName
+    effort: Effort | None = None
     drone: Id | None = None
     workspace_id: str | None = None
 
@@ -102,6 +115,8 @@ class SessionChanges(WireModel):
     mode: SessionMode | None = None
     provider: Id | None = None
     selected_model: ModelName | None = None
+    effort: Effort | None = None
+    """Null leaves it to the model's own settings. Of prompts from now on."""
     drone: Id | None = None
     """Null clears the choice."""
     level: PermissionLevel | None = None
@@ -111,6 +126,7 @@ class SessionChanges(WireModel):
     turn_budget: Budget | None = None
     fallbacks: Fallbacks | None = None
     archived: bool | None = None
+    pinned: bool | None = None
 
 
 class NewFork(WireModel):

@@ -11,7 +11,7 @@ from gadget_api.images import MAX_IMAGES, ImageRef
 from gadget_api.messages import Usage
 from gadget_api.model import MAX_COUNT, Count, UtcTime, WireModel
 from gadget_api.providers import ModelPrice
-from gadget_api.sessions import SessionMode
+from gadget_api.sessions import Effort, SessionMode
 
 MAX_PROMPT_BYTES = 900_000
 """The largest prompt, in UTF-8: it must fit one Socket.IO frame with room for its envelope."""
@@ -19,6 +19,8 @@ MAX_STEER_BYTES = 32_000
 """The largest message to a running turn, in UTF-8."""
 MAX_STEERS = 16
 """How many of them may wait for the next step of a turn."""
+MAX_FORMER_IDS = 50
+"""How many of the ids that a turn had go on being names of it."""
 
 
 class ChatTurnStatus(StrEnum):
@@ -127,6 +129,8 @@ class ChatTurn(WireModel):
     """One prompt and its work. `thinking` and `response` are those of the last step; the rest is in its events."""
 
     id: Id = Field(alias="_id")
+    former_ids: tuple[Id, ...] = Field(default=(), max_length=MAX_FORMER_IDS)
+    """That it had before it was moved in the queue, the oldest first; over REST and in requests each still names it."""
     created_at: UtcTime
     user: Id
     session: Id
@@ -134,6 +138,7 @@ class ChatTurn(WireModel):
     provider: Id
     llm: str
     """The provider's name of the model."""
+    effort: Effort | None = None
     mode: SessionMode
     workspace_id: str | None = None
     drone: Id | None = None
@@ -158,6 +163,8 @@ class ChatTurn(WireModel):
     thinking: str = ""
     response: str = ""
     error: ErrorInfo | None = None
+    ended_at: UtcTime | None = None
+    """Null: it is not over, or was before this was kept."""
     epoch: int = 0
     """Raised whenever somebody else takes the turn over; 0 before its first dispatch."""
     last_seq: int = 0

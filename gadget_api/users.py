@@ -55,6 +55,33 @@ class SignedIn(WireModel):
     user: User
 
 
+class NewUser(WireModel):
+    """An account that an administrator makes. It has no password until its user sets one."""
+
+    email: Email
+    display_name: Name | None = None
+    """Null: what is before the @."""
+    is_admin: bool = False
+
+
+class SignInLink(WireModel):
+    """Signs in once, whoever has it."""
+
+    url: str
+    expires_at: UtcTime
+
+
+class MadeUser(WireModel):
+    user: User
+    link: SignInLink
+
+
+class AccountChanges(WireModel):
+    """What an administrator may change of an account."""
+
+    is_admin: bool
+
+
 class UserChanges(WireModel):
     display_name: Name | None = None
     rules: Rules | None = None

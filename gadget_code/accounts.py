@@ -6,7 +6,7 @@ from gadget_api.errors import InvalidInput, NotFound
 from gadget_api.users import Registration, User
 from gadget_code.auth.passwords import Passwords
 from gadget_code.settings import Settings
-from gadget_code.store.database import open_store
+from gadget_code.store.database import Store, open_store
 
 
 async def add_user(settings: Settings, email: str, password: str, *, is_admin: bool) -> User:
@@ -30,10 +30,16 @@ async def list_users(settings: Settings) -> list[User]:
 
 
 async def remove_user(settings: Settings, email: str) -> None:
-    """Removes the account and ends its sessions and drones; what it made stays, unreachable."""
+    """Removes the account and ends its sign-ins and drones; what it made stays, unreachable."""
     async with open_store(settings, join=True) as store:
         user = await store.users.by_email(email)
         if user is None:
             raise NotFound("user")
-        await store.tokens.revoke(user=user.id)
-        await store.users.remove(user.id)
+        await remove_account(store, user)
+
+
+async def remove_account(store: Store, user: User) -> None:
+    """Nobody signs in to it from here on, and whoever has is cut off. Raises Conflict for the last administrator."""
+    await store.users.remove(user.id)
+    # Second: one that was signing in finds the account gone.
+    await store.tokens.revoke(user=user.id)

@@ -1,11 +1,11 @@
 """The composition root: from settings to an ASGI application."""
 
 import asyncio
+import importlib.metadata
 import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib.metadata import version
 
 import socketio
 from fastapi import APIRouter, FastAPI
@@ -30,9 +30,11 @@ from gadget_code.routes import (
     projects,
     providers,
     sessions,
+    tokens,
     turns,
     usage,
     users,
+    version,
 )
 from gadget_code.service import Service
 from gadget_code.settings import Settings
@@ -47,6 +49,7 @@ log = logging.getLogger(__name__)
 _RESOURCES = (
     auth,
     users,
+    tokens,
     permissions,
     projects,
     providers,
@@ -58,6 +61,7 @@ _RESOURCES = (
     inquiries,
     images,
     usage,
+    version,
 )
 
 
@@ -92,7 +96,7 @@ def create_api() -> FastAPI:
     """The REST side alone, without anything behind it: what `docs/reference/openapi.json` is made from."""
     api = FastAPI(
         title="Gadget Code",
-        version=version("gadget-code"),
+        version=importlib.metadata.version("gadget-code"),
         openapi_url="/openapi.json",
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,

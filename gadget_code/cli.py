@@ -147,6 +147,8 @@ def _add_resources(commands: Any) -> None:
     rename.add_argument("which", metavar="ID")
     rename.add_argument("name")
     action(session, "archive", "session_archive", "put one away").add_argument("which", metavar="ID")
+    action(session, "pin", "session_pin", "keep one on top of the list").add_argument("which", metavar="ID")
+    action(session, "unpin", "session_unpin", "keep one on top no more").add_argument("which", metavar="ID")
     level = action(session, "level", "session_level", "say what the agent may do in one without asking, at once")
     level.add_argument("which", metavar="ID")
     level.add_argument("level", choices=LEVELS)
@@ -169,7 +171,8 @@ def _add_resources(commands: Any) -> None:
     action(drone, "remove", "drone_remove", "remove one and revoke its credential").add_argument(
         "which", metavar="NAME"
     )
-    action(drone, "token", "drone_token", "make a credential for a new drone")
+    token = action(drone, "token", "drone_token", "make a credential for a new drone")
+    token.add_argument("--name", help="to know it again among your tokens")
 
 
 def _load_env_file(path: Path) -> None:

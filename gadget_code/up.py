@@ -21,8 +21,8 @@ from gadget_api.ids import new_id
 from gadget_api.model import utc_now
 from gadget_api.projects import Project, is_remote_git_url
 from gadget_api.providers import ApiType, NewProvider, Provider, ProviderModel
+from gadget_api.tokens import TokenKind
 from gadget_api.users import User
-from gadget_code.auth.tokens import TokenKind
 from gadget_code.catalog import list_models
 from gadget_code.children import run_child, start_child, stop_child
 from gadget_code.client.api import ApiClient
@@ -57,7 +57,7 @@ async def up(settings: Settings, options: UpOptions) -> None:
             store = await stack.enter_async_context(open_store(settings))
             owner = await _owner(store)
             server = await stack.enter_async_context(web_server(settings, store, listener))
-            token, _ = await store.tokens.issue(owner.id, TokenKind.IDE)
+            token, _ = await store.tokens.issue(owner.id, TokenKind.IDE, client="gadget-code up")
             login_file = save_login(settings.origin, token)
             workspace, allow_local_git = options.workspace, False
             demo = None

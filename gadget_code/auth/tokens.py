@@ -5,28 +5,24 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Any
 
 from pymongo import IndexModel
 from pymongo.asynchronous.collection import AsyncCollection
 
 from gadget_api.model import utc_now
+from gadget_api.tokens import TokenInfo, TokenKind
 from gadget_code.store.records import Document, stamped, store_errors
-
-
-class TokenKind(StrEnum):
-    IDE = "ide"
-    DRONE = "drone"
-    SIGN_IN = "signIn"
-    """Exchanged once for an IDE token."""
-
 
 IDE_IDLE = timedelta(hours=12)
 IDE_LIFE = timedelta(days=7)
 SIGN_IN_LIFE = timedelta(minutes=15)
 DRONE_LIFE = timedelta(days=365)
 _TOUCH_EVERY = timedelta(minutes=5)
+_ID_DIGITS = 24
+"""Of a token's hash, in what names the token to its user. The hash opens nothing; still, nobody needs the whole."""
+_CLIENT_CHARS = 200
+_LISTED = 200
 
 INDEXES = [
     # MongoDB's TTL monitor runs once a minute; a check of our own makes expiry exact.
@@ -55,7 +51,15 @@ class TokenStore:
     def __init__(self, collection: AsyncCollection[Document]) -> None:
         self.collection = collection
 
-    async def issue(self, user: str, kind: TokenKind, *, drone: str | None = None) -> tuple[str, datetime]:
+    async def issue(
+        self,
+        user: str,
+        kind: TokenKind,
+        *,
+        drone: str | None = None,
+        name: str | None = None,
+        client: str | None = None,
+    ) -> tuple[str, datetime]:
         """A fresh token in the clear (told once, never stored), and when it ends."""
         token = secrets.token_urlsafe(32)
         now = utc_now()
@@ -68,8 +72,10 @@ class TokenStore:
             "usedAt": now,
             "expiresAt": now + life,
         }
-        if drone is not None:
-            document["drone"] = drone
+        if client is not None:
+            client = "".join(c for c in client if c.isprintable())[:_CLIENT_CHARS]
+        given = {"drone": drone, "name": name, "client": client}
+        document |= {field: value for field, value in given.items() if value}
         with store_errors():
             await self.collection.insert_one(stamped(document))
         return token, now + life
@@ -80,7 +86,7 @@ class TokenStore:
             document = await self.collection.find_one({"_id": hash_of(token)})
             if document is None or not _is_live(document):
                 return None
-            if document["kind"] == TokenKind.IDE and utc_now() - document["usedAt"] > _TOUCH_EVERY:
+            if document["kind"] != TokenKind.SIGN_IN and utc_now() - document["usedAt"] > _TOUCH_EVERY:
                 await self.collection.update_one({"_id": document["_id"]}, {"$set": {"usedAt": utc_now()}})
         return Identity(document["user"], TokenKind(document["kind"]), document["_id"], document.get("drone"))
 
@@ -116,6 +122,43 @@ class TokenStore:
             query["_id"] = {"$ne": keep}
         with store_errors():
             await self.collection.delete_many(query)
+
+    async def infos(self, caller: Identity) -> list[TokenInfo]:
+        """The live tokens of the caller's account, the newest first, its own among them."""
+        with store_errors():
+            documents = await self.collection.find({"user": caller.user}).sort("createdAt", -1).to_list(_LISTED)
+        return [_info(document, caller) for document in documents if _is_live(document)]
+
+    async def rename(self, user: str, token_id: str, name: str | None) -> bool:
+        """Whether the user has such a token."""
+        with store_errors():
+            renamed = await self.collection.update_one(_named(user, token_id), {"$set": {"name": name}})
+        return renamed.matched_count == 1
+
+    async def revoke_one(self, user: str, token_id: str) -> bool:
+        """Whether the user had such a token."""
+        with store_errors():
+            return (await self.collection.delete_one(_named(user, token_id))).deleted_count == 1
+
+    async def revoke_others(self, caller: Identity) -> None:
+        """Every sign-in of the account but the caller's, and links that were not used."""
+        await self.revoke(user=caller.user, kind={"$in": [TokenKind.IDE, TokenKind.SIGN_IN]}, keep=caller.token_hash)
+
+
+def _named(user: str, token_id: str) -> Document:
+    """Matches the user's token of this id."""
+    if len(token_id) != _ID_DIGITS or not token_id.isalnum():
+        return {"_id": None}
+    return {"_id": {"$gte": token_id, "$lt": token_id + "~"}, "user": user}
+
+
+def _info(document: Document, caller: Identity) -> TokenInfo:
+    fields = {
+        name: document.get(name) for name in ("kind", "name", "client", "drone", "createdAt", "usedAt", "expiresAt")
+    }
+    return TokenInfo.model_validate(
+        {**fields, "_id": document["_id"][:_ID_DIGITS], "isCurrent": document["_id"] == caller.token_hash}
+    )
 
 
 def _is_live(document: Document) -> bool:

@@ -1,6 +1,8 @@
 """REST, as the terminal client needs it."""
 
+import socket
 from collections.abc import AsyncIterator, Mapping
+from importlib.metadata import version
 from typing import Any
 
 import httpx
@@ -15,7 +17,9 @@ class ApiClient:
     def __init__(self, server: str, token: str | None) -> None:
         self.server = server
         self.token = token
-        headers = {"Authorization": f"Bearer {token}"} if token is not None else {}
+        headers = {"User-Agent": f"gadget-code/{version('gadget-code')} on {socket.gethostname()}"}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
         try:
             self._http = httpx.AsyncClient(base_url=server + API_PREFIX, headers=headers, timeout=_TIMEOUT)
         except (httpx.InvalidURL, ValueError) as exc:

@@ -12,6 +12,7 @@ from gadget_api.events import EVENT_TYPES
 from gadget_api.ids import new_id
 from gadget_api.inquiries import Answer, Inquiry
 from gadget_api.providers import Provider
+from gadget_api.session_list import ListedSession
 from gadget_api.sessions import ChatSession
 from gadget_api.turns import MAX_PROMPT_BYTES, ChatTurn
 from gadget_code.client.api import ApiClient
@@ -100,6 +101,8 @@ async def _shown(
             raise payload
         elif name == "turnStatus":
             now = turn_of(payload)
+            if turn.id in now.former_ids:  # it was moved in the queue
+                turn = now
             if now.id == turn.id and now.status_reason is not None:
                 renderer.waiting(now.status_reason)
         elif name in EVENT_TYPES and payload["turnId"] == turn.id:
@@ -141,7 +144,7 @@ async def _session(api: ApiClient, options: PromptOptions) -> ChatSession:
     project = await _project_id(api, options.project)
     if options.go_on:
         async for item in api.items("/sessions", project=project):
-            return await _changed(api, ChatSession.model_validate(item), drone, options.level)
+            return await _changed(api, ListedSession.model_validate(item), drone, options.level)
     provider, model = await _model(api, options.model)
     name = " ".join(options.text.split())[:60]
     new = {"name": name, "project": project, "provider": provider, "selectedModel": model, "drone": drone}

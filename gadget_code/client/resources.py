@@ -108,9 +108,11 @@ async def inquiry_answer(api: ApiClient, arguments: argparse.Namespace) -> None:
 
 
 async def session_list(api: ApiClient, arguments: argparse.Namespace) -> None:
+    """Those that are pinned first."""
     archived = "true" if arguments.archived else None
     sessions = [session async for session in api.items("/sessions", archived=archived)]
-    lines = [f"{s['_id']}  {s['createdAt'][:16]}  {s['name']}" for s in sessions]
+    sessions.sort(key=lambda session: session["pinnedAt"] is None)
+    lines = [f"{s['_id']}  {s['createdAt'][:16]}  {s['name']}{'  (pinned)' if s['pinnedAt'] else ''}" for s in sessions]
     _say(arguments, sessions, "\n".join(lines) or "There is none yet.")
 
 
@@ -127,6 +129,16 @@ async def session_rename(api: ApiClient, arguments: argparse.Namespace) -> None:
 async def session_archive(api: ApiClient, arguments: argparse.Namespace) -> None:
     session = await api.patch(f"/sessions/{arguments.which}", {"archived": True})
     _say(arguments, session, "Put away; `session list --archived` shows it.")
+
+
+async def session_pin(api: ApiClient, arguments: argparse.Namespace) -> None:
+    session = await api.patch(f"/sessions/{arguments.which}", {"pinned": True})
+    _say(arguments, session, "It is kept on top of the list.")
+
+
+async def session_unpin(api: ApiClient, arguments: argparse.Namespace) -> None:
+    session = await api.patch(f"/sessions/{arguments.which}", {"pinned": False})
+    _say(arguments, session, "It is in its place in the list again.")
 
 
 async def session_level(api: ApiClient, arguments: argparse.Namespace) -> None:
@@ -188,7 +200,7 @@ async def drone_remove(api: ApiClient, arguments: argparse.Namespace) -> None:
 
 async def drone_token(api: ApiClient, arguments: argparse.Namespace) -> None:
     """A credential for a new drone, told once."""
-    made = await api.post("/drones/tokens", {})
+    made = await api.post("/drones/tokens", {"name": arguments.name})
     _say(arguments, made, f"GADGET_DRONE_TOKEN={made['token']}")
 
 

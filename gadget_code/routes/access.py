@@ -5,8 +5,9 @@ from typing import Annotated, cast
 from fastapi import Depends, Query, Request, Response
 
 from gadget_api.errors import NotAllowed, NotAuthenticated
+from gadget_api.tokens import TokenKind
 from gadget_api.users import User
-from gadget_code.auth.tokens import IDE_LIFE, Identity, TokenKind
+from gadget_code.auth.tokens import IDE_LIFE, Identity
 from gadget_code.service import Service
 from gadget_code.store.records import MAX_PAGE
 

@@ -3,8 +3,8 @@
 from fastapi import APIRouter, Request, Response
 
 from gadget_api.errors import ErrorCode, NotAllowed, NotAuthenticated
+from gadget_api.tokens import TokenKind
 from gadget_api.users import LinkLogin, Login, Registration, SignedIn, User
-from gadget_code.auth.tokens import TokenKind
 from gadget_code.routes.access import COOKIE, IdeCaller, WithService, client_address, set_cookie
 
 router = APIRouter(prefix="/auth", tags=["auth"])
@@ -22,17 +22,19 @@ async def login(credentials: Login, request: Request, response: Response, servic
     if user is None or not matches:
         raise NotAuthenticated("The e-mail address or the password is wrong.", ErrorCode.BAD_CREDENTIALS)
     service.login_limits.succeeded(email, address)
-    return await _signed_in(service, user, response)
+    return await _signed_in(service, user, request, response)
 
 
 @router.post("/link")
-async def link(credentials: LinkLogin, response: Response, service: WithService) -> SignedIn:
+async def link(credentials: LinkLogin, request: Request, response: Response, service: WithService) -> SignedIn:
     """Signs in by the one-time token of a sign-in link."""
     user_id = await service.store.tokens.take_sign_in(credentials.token.get_secret_value())
     user = await service.store.users.find({"_id": user_id}) if user_id is not None else None
     if user is None:
-        raise NotAuthenticated("This link was used already or has expired; start `gadget-code up` for a new one.")
-    return await _signed_in(service, user, response)
+        raise NotAuthenticated(
+            "This link was used already or has expired; start `gadget-code up`, or ask an administrator, for a new one."
+        )
+    return await _signed_in(service, user, request, response)
 
 
 @router.post("/logout", status_code=204)
@@ -43,7 +45,7 @@ async def logout(identity: IdeCaller, response: Response, service: WithService) 
 
 
 @router.post("/register", status_code=201)
-async def register(new: Registration, response: Response, service: WithService) -> SignedIn:
+async def register(new: Registration, request: Request, response: Response, service: WithService) -> SignedIn:
     """Makes an account, where the install allows that (`GADGET_OPEN_REGISTRATION`)."""
     if not service.settings.open_registration:
         raise NotAllowed(
@@ -52,11 +54,15 @@ async def register(new: Registration, response: Response, service: WithService) 
     hashed = await service.passwords.hash(new.password.get_secret_value())
     name = new.display_name or new.email.partition("@")[0]
     user = await service.store.users.create(new.email, hashed, display_name=name)
-    return await _signed_in(service, user, response)
+    return await _signed_in(service, user, request, response)
 
 
-async def _signed_in(service: WithService, user: User, response: Response) -> SignedIn:
-    token, _ = await service.store.tokens.issue(user.id, TokenKind.IDE)
+async def _signed_in(service: WithService, user: User, request: Request, response: Response) -> SignedIn:
+    client = request.headers.get("user-agent")
+    token, _ = await service.store.tokens.issue(user.id, TokenKind.IDE, client=client)
+    if await service.store.users.find({"_id": user.id}) is None:  # removed while the password was looked at
+        await service.store.tokens.revoke(user=user.id)
+        raise NotAuthenticated("This account is gone.")
     set_cookie(response, service, token)
     response.headers["Cache-Control"] = "no-store"
     return SignedIn(token=token, user=user)

@@ -10,9 +10,9 @@ from gadget_api.errors import Conflict, ErrorCode, NotAllowed
 from gadget_api.ids import new_id
 from gadget_api.model import utc_now
 from gadget_api.protocol import PROTOCOL_VERSION
+from gadget_api.tokens import DroneTokenName, TokenKind
 from gadget_api.turns import ChatTurnStatus
 from gadget_api.workspace import WorkspaceMode
-from gadget_code.auth.tokens import TokenKind
 from gadget_code.routes.access import (
     DEFAULT_LIMIT,
     AnyCaller,
@@ -117,9 +117,12 @@ async def _refuse_a_copy(service: Service, drone: DroneRegistration) -> None:
 
 
 @router.post("/tokens", status_code=201)
-async def create_drone_token(caller: IdeCaller, service: WithService) -> NewDroneToken:
+async def create_drone_token(
+    caller: IdeCaller, service: WithService, new: DroneTokenName | None = None
+) -> NewDroneToken:
     """A credential for a new drone, to start it with as GADGET_DRONE_TOKEN; the first workspace to use it keeps it."""
-    token, expires_at = await service.store.tokens.issue(caller.user, TokenKind.DRONE)
+    name = None if new is None else new.name
+    token, expires_at = await service.store.tokens.issue(caller.user, TokenKind.DRONE, name=name)
     return NewDroneToken(token=token, expires_at=expires_at)
 
 

@@ -10,11 +10,15 @@ from gadget_api.history import HistoryPage
 from gadget_api.ids import new_id
 from gadget_api.model import utc_now
 from gadget_api.permissions import PermissionLevel
+from gadget_api.queue import NewQueueOrder, Queue
+from gadget_api.session_list import ListedSession
 from gadget_api.sessions import ChatSession, Fallbacks, NewSession, SessionChanges, mode_of, settled
 from gadget_api.turns import ChatTurn, ChatTurnStatus
 from gadget_code.routes.access import DEFAULT_LIMIT, CurrentUser, DroneCaller, IdeCaller, Limit, WithService
 from gadget_code.service import Service
 from gadget_code.sockets.terminals import close_terminals
+from gadget_code.store.latest import latest_turns
+from gadget_code.store.queue import queue
 from gadget_code.store.records import Page
 from gadget_code.turns.history import history_page
 
@@ -31,14 +35,19 @@ async def list_sessions(
     cursor: str | None = None,
     project: str | None = None,
     archived: bool = False,
-) -> Page[ChatSession]:
-    """Those that are not archived, or those that are."""
+    pinned: bool = False,
+) -> Page[ListedSession]:
+    """Those that are not archived, or those that are; with `pinned` those alone that are kept on top."""
     query = {
         "user": caller.user,
         "archivedAt": {"$ne": None} if archived else None,
         **({"project": project} if project else {}),
+        **({"pinnedAt": {"$ne": None}} if pinned else {}),
     }
-    return await service.store.sessions.page(query, limit=limit, cursor=cursor)
+    page = await service.store.sessions.page(query, limit=limit, cursor=cursor)
+    latest = await latest_turns(service.store.turns, caller.user, [session.id for session in page.items])
+    items = tuple(ListedSession(**dict(session), latest_turn=latest.get(session.id)) for session in page.items)
+    return Page(items=items, next_cursor=page.next_cursor)
 
 
 @router.post("", status_code=201)
@@ -77,6 +86,8 @@ async def change_session(
         given |= {"level": level, "mode": mode_of(level)}
     if changes.archived is not None:
         given["archivedAt"] = (before.archived_at or utc_now()) if changes.archived else None
+    if changes.pinned is not None:
+        given["pinnedAt"] = (before.pinned_at or utc_now()) if changes.pinned else None
     session = await sessions.update({"_id": session_id, "user": caller.user}, given) if given else before
     if session is None:
         raise NotFound("session")
@@ -124,6 +135,20 @@ async def create_turn(
 ) -> ChatTurn:
     """Submits a prompt. The same `promptId` again answers the same turn."""
     return await service.verbs.submit(caller.user, session_id, new.content, new.prompt_id, new.images, traceparent)
+
+
+@router.get("/{session_id}/queue")
+async def get_queue(session_id: str, caller: IdeCaller, service: WithService) -> Queue:
+    """What waits in the session, in the order in which it will run."""
+    session = await service.store.sessions.owned(caller.user, session_id)
+    return Queue(items=tuple(await queue(service.store.turns, session.id)))
+
+
+@router.put("/{session_id}/queue")
+async def put_queue_order(session_id: str, order: NewQueueOrder, caller: IdeCaller, service: WithService) -> Queue:
+    """Puts prompts that wait in another order. A turn that is moved has another id from then on; the one that it had
+    goes on naming it (`formerIds`)."""
+    return Queue(items=tuple(await service.verbs.reorder(caller.user, session_id, order.prompts)))
 
 
 @router.get("/{session_id}/context")

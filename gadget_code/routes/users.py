@@ -1,9 +1,13 @@
 """The account one is signed in to; for administrators, all accounts."""
 
-from fastapi import APIRouter, Request
+import logging
 
-from gadget_api.errors import ErrorCode, NotAuthenticated
-from gadget_api.users import NewPassword, User, UserChanges
+from fastapi import APIRouter, Request, Response
+
+from gadget_api.errors import Conflict, ErrorCode, GadgetError, NotAuthenticated
+from gadget_api.tokens import TokenKind
+from gadget_api.users import AccountChanges, MadeUser, NewPassword, NewUser, SignInLink, User, UserChanges
+from gadget_code.accounts import remove_account
 from gadget_code.routes.access import (
     DEFAULT_LIMIT,
     Admin,
@@ -13,7 +17,10 @@ from gadget_code.routes.access import (
     WithService,
     client_address,
 )
+from gadget_code.service import Service
 from gadget_code.store.records import Page
+
+log = logging.getLogger(__name__)
 
 router = APIRouter(prefix="/users", tags=["users"])
 
@@ -24,6 +31,15 @@ async def list_users(
 ) -> Page[User]:
     """Administrators only: every account, the newest first."""
     return await service.store.users.page({}, limit=limit, cursor=cursor)
+
+
+@router.post("", status_code=201)
+async def make_user(new: NewUser, admin: Admin, response: Response, service: WithService) -> MadeUser:
+    """Administrators only: makes an account, and the link that signs its user in, once."""
+    name = new.display_name or new.email.partition("@")[0]
+    user = await service.store.users.create(new.email, None, display_name=name, is_admin=new.is_admin)
+    log.info("%s made the account %s%s", admin.email, user.email, ", an administrator's" if user.is_admin else "")
+    return MadeUser(user=user, link=await _link(service, admin, user, response))
 
 
 @router.get("/me")
@@ -57,3 +73,40 @@ async def change_password(
     )
     if hashed is not None:
         await service.store.tokens.revoke(user=user.id, keep=identity.token_hash)
+
+
+@router.patch("/{user_id}")
+async def change_account(user_id: str, changes: AccountChanges, admin: Admin, service: WithService) -> User:
+    """Administrators only: makes an account an administrator's, or ends that. The last one stays one."""
+    user = await service.store.users.set_admin(user_id, changes.is_admin)
+    log.info("%s made %s %s", admin.email, user.email, "an administrator" if user.is_admin else "no administrator")
+    return user
+
+
+@router.delete("/{user_id}", status_code=204)
+async def remove_user(user_id: str, admin: Admin, service: WithService) -> None:
+    """Administrators only: removes an account. What runs for it is cancelled, its drones and sign-ins end within 5 s;
+    what it made stays in the database, and nobody reaches it."""
+    user = await service.store.users.get(user_id)
+    if user.id == admin.id:
+        raise Conflict(ErrorCode.NOT_ALLOWED, "This is your own account; another administrator can remove it.")
+    await remove_account(service.store, user)
+    log.info("%s removed the account %s", admin.email, user.email)
+    for turn in await service.store.turns.unfinished({"user": user.id}):
+        try:
+            await service.verbs.cancel(user.id, turn.id)
+        except GadgetError as exc:
+            log.info("turn %s of a removed account ends by itself: %s", turn.id, exc.message)
+
+
+@router.post("/{user_id}/sign-in-link", status_code=201)
+async def make_sign_in_link(user_id: str, admin: Admin, response: Response, service: WithService) -> SignInLink:
+    """Administrators only: a link that signs the account's user in, once: for a new account, or a lost password."""
+    return await _link(service, admin, await service.store.users.get(user_id), response)
+
+
+async def _link(service: Service, admin: User, user: User, response: Response) -> SignInLink:
+    token, expires_at = await service.store.tokens.issue(user.id, TokenKind.SIGN_IN, client=f"made by {admin.email}")
+    log.info("%s made a sign-in link for %s", admin.email, user.email)
+    response.headers["Cache-Control"] = "no-store"
+    return SignInLink(url=f"{service.settings.origin}/#sign-in={token}", expires_at=expires_at)

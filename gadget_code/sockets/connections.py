@@ -12,7 +12,8 @@ from socketio.exceptions import ConnectionRefusedError as Refused
 from gadget_api.commands import DroneStatusChanged
 from gadget_api.errors import ErrorCode, GadgetError, NotAllowed, NotAuthenticated, TooMany
 from gadget_api.protocol import PROTOCOL_VERSION
-from gadget_code.auth.tokens import Identity, TokenKind
+from gadget_api.tokens import TokenKind
+from gadget_code.auth.tokens import Identity
 from gadget_code.routes.access import COOKIE
 from gadget_code.service import Service
 from gadget_code.sockets.rooms import drone_room, user_room
@@ -157,8 +158,7 @@ class Connections:
                 await self._close_revoked()
                 if round_ % _PRESENCE_EVERY == 0:
                     await self._service.store.drones.renew([c.sid for c in self._by_sid.values() if c.is_drone])
-                    ide_tokens = {c.identity.token_hash for c in self._by_sid.values() if not c.is_drone}
-                    await self._service.store.tokens.touch(ide_tokens)
+                    await self._service.store.tokens.touch({c.identity.token_hash for c in self._by_sid.values()})
             except GadgetError as exc:
                 log.warning("sockets are not checked now: %s", exc.message)
 

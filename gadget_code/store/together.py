@@ -61,10 +61,8 @@ class Together(Generic[Item, Result]):
                 taken.append((item, done))
         if not taken:
             return
-        writing = asyncio.ensure_future(self._write([item for item, _ in taken]))
-        await asyncio.wait([writing])
-        failure = writing.exception()
-        results = writing.result() if failure is None else [failure] * len(taken)
+        [done_all] = await asyncio.gather(self._write([item for item, _ in taken]), return_exceptions=True)
+        results = [done_all] * len(taken) if isinstance(done_all, BaseException) else done_all
         for (_, done), result in zip(taken, results, strict=True):
             if done.done():
                 continue

@@ -9,7 +9,7 @@ from pymongo import IndexModel, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 
 from gadget_api.budgets import Spent
-from gadget_api.errors import Conflict
+from gadget_api.errors import Conflict, NotFound
 from gadget_api.ids import id_after, new_id
 from gadget_api.model import utc_now
 from gadget_api.turn_states import COMPLETE, END, REFUSE, Transition
@@ -17,7 +17,7 @@ from gadget_api.turns import MAX_STEERS, ChatTurn, ChatTurnStatus, Steer, Waitin
 from gadget_code.store.records import Document, Records, store_errors
 from gadget_code.store.together import Together
 
-_UNFINISHED = [ChatTurnStatus.QUEUED, ChatTurnStatus.PROCESSING]
+UNFINISHED = [ChatTurnStatus.QUEUED, ChatTurnStatus.PROCESSING]
 
 PAID = {"store.copyOf": None}
 """Matches turns that cost something: a fork's copies did not."""
@@ -28,10 +28,11 @@ INDEXES = [
     IndexModel(
         [("status", 1), ("user", 1), ("_id", 1)],
         name="unfinished",
-        partialFilterExpression={"status": {"$in": _UNFINISHED}},
+        partialFilterExpression={"status": {"$in": UNFINISHED}},
     ),
     IndexModel([("steers.0.steerId", 1)], name="steers", sparse=True),
     IndexModel([("user", 1), ("_id", -1)], name="user"),
+    IndexModel([("formerIds", 1)], name="former ids", partialFilterExpression={"formerIds": {"$gt": ""}}),
     IndexModel([("store.images", 1)], name="images", sparse=True),
     IndexModel(
         [("user", 1), ("store.text", "text")],
@@ -70,6 +71,14 @@ class TurnStore(Records[ChatTurn]):
     def __init__(self, collection: AsyncCollection[Document]) -> None:
         super().__init__(collection, ChatTurn, "turn")
         self._takes = Together(self._take_all_in)
+
+    async def owned(self, user: str, record_id: str) -> ChatTurn:
+        """By its id, or one that it had before it was moved in the queue."""
+        turn = await self.find({"_id": record_id, "user": user})
+        turn = turn or await self.find({"formerIds": record_id, "user": user})
+        if turn is None:
+            raise NotFound(self.noun)
+        return turn
 
     async def submit(self, turn: ChatTurn, traceparent: str | None = None) -> tuple[ChatTurn, bool]:
         """Stores a new turn, or answers the one that the same prompt made before; and whether it is new.
@@ -158,7 +167,7 @@ class TurnStore(Records[ChatTurn]):
         return await self.update(
             {
                 "_id": turn.id,
-                "status": {"$in": _UNFINISHED},
+                "status": {"$in": UNFINISHED},
                 "steers.steerId": {"$ne": steer.steer_id},
                 "store.steered": {"$ne": steer.steer_id},
                 f"steers.{MAX_STEERS - 1}": {"$exists": False},
@@ -193,7 +202,7 @@ class TurnStore(Records[ChatTurn]):
         if after.status.is_over:
             legal = [by for by in (COMPLETE, END) if turn.status in by.sources and after.status in by.targets]
             assert legal, f"from {turn.status} to {after.status}"
-            fields |= {"status", "waiting", "status_reason", "error"}
+            fields |= {"status", "waiting", "status_reason", "error", "ended_at"}
         changed = {name for name in fields if getattr(after, name) != getattr(turn, name)}
         update: Document = {"$set": after.model_dump(include={"last_seq", *changed})}
         if after.status.is_over:
@@ -252,7 +261,7 @@ class TurnStore(Records[ChatTurn]):
 
     async def unfinished(self, query: Mapping[str, Any]) -> list[ChatTurn]:
         """Queued and processing turns, oldest first."""
-        return await self.all({"status": {"$in": _UNFINISHED}, **query})
+        return await self.all({"status": {"$in": UNFINISHED}, **query})
 
     async def users_with_queued(self) -> list[str]:
         with store_errors():

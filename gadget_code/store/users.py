@@ -1,6 +1,7 @@
 """Accounts. The password's hash stays in the store."""
 
-from pymongo import IndexModel
+from pymongo import IndexModel, ReturnDocument
+from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.collection import AsyncCollection
 
 from gadget_api.errors import Conflict, ErrorCode, NotFound
@@ -8,6 +9,7 @@ from gadget_api.ids import new_id
 from gadget_api.model import utc_now
 from gadget_api.users import User
 from gadget_code.store.records import Document, Records, store_errors
+from gadget_code.store.transactions import in_transaction
 
 INDEXES = [IndexModel([("email", 1)], name="email", unique=True)]
 
@@ -49,6 +51,42 @@ class UserStore(Records[User]):
         with store_errors():
             await self.collection.update_one({"_id": user_id}, {"$set": {"store.passwordHash": password_hash}})
 
+    async def set_admin(self, user_id: str, is_admin: bool) -> User:
+        """Raises NotFound; Conflict for the last administrator, who stays one."""
+
+        async def change(session: AsyncClientSession) -> Document | None:
+            if not is_admin:
+                await self._leave_an_admin(user_id, session)
+            return await self.collection.find_one_and_update(
+                {"_id": user_id},
+                {"$set": {"isAdmin": is_admin}},
+                return_document=ReturnDocument.AFTER,
+                session=session,
+            )
+
+        changed = await in_transaction(self.collection, change)
+        if changed is None:
+            raise NotFound("user")
+        return self.read(changed)
+
     async def remove(self, user_id: str) -> None:
-        with store_errors():
-            await self.collection.delete_one({"_id": user_id})
+        """Raises Conflict for the last administrator while there are other accounts."""
+
+        async def remove(session: AsyncClientSession) -> None:
+            if await self.collection.find_one({"_id": {"$ne": user_id}}, {"_id": 1}, session=session):
+                await self._leave_an_admin(user_id, session)
+            await self.collection.delete_one({"_id": user_id}, session=session)
+
+        await in_transaction(self.collection, remove)
+
+    async def _leave_an_admin(self, user_id: str, session: AsyncClientSession) -> None:
+        """Raises Conflict when this user is the only administrator. Of two who take each other's rights at once, one
+        is refused: both write to every administrator here."""
+        admins = await self.collection.find({"isAdmin": True}, {"_id": 1}, session=session).to_list()
+        if [admin["_id"] for admin in admins] == [user_id]:
+            raise Conflict(
+                ErrorCode.LAST_ADMIN, "This is the only administrator; make another one before you change that."
+            )
+        await self.collection.update_many(
+            {"isAdmin": True}, {"$set": {"store.adminsCheckedAt": utc_now()}}, session=session
+        )

@@ -34,6 +34,7 @@ async def fork(store: Store, source: ChatSession, last: str | None, name: str | 
         lock=None,
         wants_title=False,
         archived_at=None,
+        pinned_at=None,
         forked_from=ForkedFrom(session=source.id, turn=turns[-1].id),
         history_version=0,
         revert=None,

@@ -8,8 +8,8 @@ from datetime import datetime
 from gadget_api.budgets import Spent
 from gadget_api.errors import NotFound
 from gadget_api.inquiries import InquiryStatus
-from gadget_api.providers import Provider
-from gadget_api.sessions import ChatSession, mode_of
+from gadget_api.providers import ModelParams, Provider
+from gadget_api.sessions import ChatSession, Effort, mode_of
 from gadget_api.turns import ChatTurn
 from gadget_api.work_order import (
     OrderProject,
@@ -41,7 +41,9 @@ class Orders:
             self.store.turns.before(turn),
             self.store.turns.traceparent(turn),
         )
-        policy, chosen = await asyncio.gather(policy_of(self.store, session), self._provider(provider, turn.llm))
+        policy, chosen = await asyncio.gather(
+            policy_of(self.store, session), self._provider(provider, turn.llm, turn.effort)
+        )
         return WorkOrder(
             # One turn is one order, however often it is offered.
             work_order_id=turn.id,
@@ -67,7 +69,7 @@ class Orders:
             after_turn=before,
             resume=await self._resume_point(turn) if turn.last_seq else None,
             policy=policy,
-            fallbacks=await self._fallbacks(session),
+            fallbacks=await self._fallbacks(session, turn.effort),
             turn_budget=session.turn_budget,
             session_budget=session.budget,
             session_spent=Spent() if session.budget.is_unlimited else await self.store.turns.spent_before(turn),
@@ -76,7 +78,7 @@ class Orders:
             traceparent=traceparent,
         )
 
-    async def _provider(self, provider: Provider, model_id: str) -> OrderProvider:
+    async def _provider(self, provider: Provider, model_id: str, effort: Effort | None) -> OrderProvider:
         order = OrderProvider(
             id=provider.id,
             name=provider.name,
@@ -86,13 +88,16 @@ class Orders:
             model_id=model_id,
         )
         model = next((model for model in provider.models if model.id == model_id), None)
+        params = ModelParams() if model is None else model.params
+        if effort is not None:
+            params = params.replace(effort=effort)
         if model is None:
-            return order
+            return order.replace(params=params)
         return order.replace(
-            context_window=model.context_window, params=model.params, price=model.price, sees_images=model.sees_images
+            context_window=model.context_window, params=params, price=model.price, sees_images=model.sees_images
         )
 
-    async def _fallbacks(self, session: ChatSession) -> tuple[OrderProvider, ...]:
+    async def _fallbacks(self, session: ChatSession, effort: Effort | None) -> tuple[OrderProvider, ...]:
         """Those whose provider is still there."""
         orders = []
         for choice in session.fallbacks:
@@ -100,7 +105,7 @@ class Orders:
                 provider = await self.store.providers.owned(session.user, choice.provider)
             except NotFound:
                 continue
-            orders.append(await self._provider(provider, choice.model))
+            orders.append(await self._provider(provider, choice.model, effort))
         return tuple(orders)
 
     async def _resume_point(self, turn: ChatTurn) -> ResumePoint:

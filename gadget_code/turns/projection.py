@@ -46,6 +46,7 @@ def after_event(turn: ChatTurn, event: TurnEvent, price: ModelPrice | None) -> C
                 "waiting": None,
                 "status_reason": None,
                 "error": event.error,
+                "ended_at": event.at,
                 "stats": turn.stats.ended(event.stats.duration_ms),
             }
         case _:

@@ -12,6 +12,7 @@ from gadget_api.drones import DroneStatus
 from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput, NotFound, TooLarge, TooMany
 from gadget_api.ids import new_id
 from gadget_api.model import utc_now
+from gadget_api.queue import MAX_QUEUED
 from gadget_api.sessions import ChatSession, mode_of
 from gadget_api.traces import Tracer
 from gadget_api.turns import (
@@ -27,14 +28,13 @@ from gadget_api.turns import (
 from gadget_code.background import Background
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.store.database import Store
+from gadget_code.store.queue import queue, reorder
 from gadget_code.turns.dispatch import Dispatcher
 from gadget_code.turns.leases import Leases
 from gadget_code.turns.recorder import Recorder
 
 log = logging.getLogger(__name__)
 
-MAX_QUEUED = 100
-"""Prompts that wait in one session."""
 CANCEL_S = 5.0
 """How long a drone has to end a turn that was cancelled; then the service ends it (promise P14)."""
 
@@ -81,6 +81,7 @@ class TurnVerbs:
             project=session.project,
             provider=session.provider,
             llm=session.selected_model,
+            effort=session.effort,
             mode=mode_of(session.level),
             workspace_id=session.workspace_id,
             status=ChatTurnStatus.QUEUED,
@@ -102,6 +103,15 @@ class TurnVerbs:
         changed = await self.store.sessions.update(ends, {"revert": None, "archivedAt": None})
         if changed is not None:
             await self.rooms.tell_user(changed.user, "sessionUpdated", SessionUpdated(session=changed))
+
+    async def reorder(self, user: str, session_id: str, prompts: Sequence[str]) -> list[ChatTurn]:
+        """Puts these prompts first in the session's queue, in this order; the queue as it is then. Raises Conflict when
+        none of them waits."""
+        session = await self.store.sessions.owned(user, session_id)
+        for turn in await reorder(self.store.turns, session.id, prompts):
+            await self.rooms.tell_turn(turn)
+        self.dispatcher.kick(user)
+        return await queue(self.store.turns, session.id)
 
     async def cancel(self, user: str, turn_id: str) -> None:
         """Ends the turn, through its drone when that answers; a queued one is withdrawn. Raises Conflict when over."""

@@ -1,5 +1,5 @@
 /** Every sentence that the page says, in one place: another language is another module of this shape. */
-import type { ChatTurnStatus, PermissionLevel } from "./api/types";
+import type { ChatTurnStatus, Effort, PermissionLevel, TokenKind } from "./api/types";
 
 const levels: Record<PermissionLevel, { name: string; says: string }> = {
   plan: { name: "Plan", says: "Reads and plans; changes nothing" },
@@ -7,6 +7,15 @@ const levels: Record<PermissionLevel, { name: string; says: string }> = {
   autoEdit: { name: "Auto-edit", says: "Edits files; asks before commands, network and git" },
   full: { name: "Full", says: "Works without asking" },
 };
+
+const efforts: Record<"default" | Effort, { name: string; says: string }> = {
+  default: { name: "Default", says: "As the model does by itself" },
+  low: { name: "Low", says: "Answers sooner, and costs less" },
+  medium: { name: "Medium", says: "Between the two" },
+  high: { name: "High", says: "Thinks longer before it answers" },
+};
+
+const tokenKinds: Record<TokenKind, string> = { ide: "Sign-in", drone: "Drone", signIn: "Sign-in link" };
 
 const statuses: Record<ChatTurnStatus, string> = {
   queued: "Queued",
@@ -38,6 +47,7 @@ export const t = {
   yes: "Yes",
   none: "None",
   levels,
+  efforts,
   statuses,
   plural,
   errors: {
@@ -97,6 +107,9 @@ export const t = {
     nothingFound: "No session fits.",
     inText: "Found in conversations",
     more: "Show more",
+    pin: "Pin to the top",
+    unpin: "Unpin",
+    pinned: "Pinned",
     rename: "Rename",
     fork: "Fork",
     forked: "The fork is here.",
@@ -205,6 +218,11 @@ export const t = {
     lastSeen: "Last seen",
     state: "State",
     works: "Works on",
+    aSession: "a session",
+    since: (when: string) => `since ${when}`,
+    clones: (n: number) => `${plural(n, "project")} cloned`,
+    kept: (name: string) => `kept for ${name}`,
+    otherVersion: (version: string) => `The server is ${version}: update one of the two.`,
     rename: "Rename",
     revoke: "Revoke",
     sureRevoke: (name: string) => `Revoke ${name}? It is disconnected within five seconds, and its token is void.`,
@@ -261,9 +279,24 @@ export const t = {
   users: {
     title: "Users",
     intro: "The accounts of this install.",
-    admin: "Owner",
+    admin: "Administrator",
+    you: "you",
     created: "Since",
-    how: "Accounts are made on the server, by its owner:",
+    add: "Add an account",
+    displayNameHint: "Empty: what is before the @.",
+    adminHint: "Sees and changes all accounts, and the rules of the install",
+    make: "Make the account",
+    made: (email: string) => `${email} has an account`,
+    link: "New sign-in link",
+    linkFor: (email: string) => `Sign-in link for ${email}`,
+    linkSays: (until: string) =>
+      `Hand this to its user over a way that nobody else reads. It signs in once, until ${until}; the password is then set on the Account page.`,
+    makeAdmin: "Make administrator",
+    endAdmin: "Make no administrator",
+    remove: "Remove",
+    sureRemove: (email: string) =>
+      `Remove ${email}? It is signed out everywhere within five seconds, what runs for it is cancelled, its drones are cut off. Its sessions stay in the database, and nobody reaches them. This cannot be undone.`,
+    removed: (email: string) => `${email} is removed.`,
   },
   account: {
     title: "Account",
@@ -275,6 +308,26 @@ export const t = {
     fresh: "New password",
     change: "Change password",
     changed: "The password is changed; every other session and drone of yours was signed out.",
+    tokens: "Sign-ins and tokens",
+    tokensSays: "What may act for you. A token itself is never shown.",
+    tokenWhat: "What",
+    tokenKinds,
+    tokenUsed: "Last used",
+    tokenMade: "Made",
+    tokenEnds: "Ends",
+    tokenThis: "this one",
+    tokenUnused: "no drone yet",
+    tokenTerminal: (host: string) => `Terminal on ${host}`,
+    tokenBrowser: (browser: string, system: string) => `${browser} on ${system}`,
+    tokenUnknown: "Unknown",
+    tokenName: "Name it",
+    tokenNameOf: (name: string) => `Name of ${name}`,
+    tokenRevoke: "Revoke",
+    sureToken: (name: string) => `Revoke ${name}? Whatever uses it is cut off within five seconds.`,
+    sureSelf: "This is the sign-in of this very page: you will be signed out.",
+    elsewhere: "Sign out everywhere else",
+    sureElsewhere: "Every other browser and terminal is signed out within five seconds, and unused sign-in links end. Drones stay.",
+    elsewhereDone: "Everything else is signed out.",
     page: "This browser",
     theme: "Appearance",
     themes: { auto: "Like the system", light: "Light", dark: "Dark" },
@@ -490,7 +543,13 @@ export const t = {
     queued: "Queued",
     editQueued: "Take back and edit",
     removeQueued: "Remove from the queue",
-    sendNow: "Steer with it now",
+    steerNow: "Steer with it now",
+    sendNow: "Stop what runs and send it now",
+    moveUp: "Move up in the queue (Alt+Up)",
+    moveDown: "Move down in the queue (Alt+Down)",
+    moved: (place: number, of: number) => `Now ${place} of ${of} in the queue.`,
+    effort: "Effort",
+    effortSays: "How much the model shall reason, from the next prompt on",
     image: "Image",
     removeImage: (name: string) => `Remove ${name}`,
     attach: "Attach an image",
@@ -634,7 +693,9 @@ export const t = {
     export: "Export this session",
     fork: "Fork this session",
     rename: "Rename this session",
+    pin: "Pin or unpin this session",
     archive: "Archive this session",
+    queueUp: "In the queue: move a prompt up or down",
     search: "Search sessions",
     latest: "Jump to the latest",
     review: "Review changes",

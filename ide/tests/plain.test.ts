@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 
+import { clientName } from "../src/agent";
 import { fits } from "../src/commands.svelte";
 import { draftOf, keepDraft, PromptHistory, rememberPrompt } from "../src/conversation/drafts";
 import { slashCommands } from "../src/conversation/slash";
@@ -107,4 +108,18 @@ test("keys are those that were meant, and letters are left to whoever types", ()
   expect(fits(press({ key: "K", ctrlKey: true, shiftKey: true }), "Mod+K")).toBe(false);
   expect(fits(press({ key: "ø", code: "KeyO", altKey: true }), "Alt+O")).toBe(true);
   expect(fits(press({ key: "?", shiftKey: true }), "?")).toBe(true);
+});
+
+test("what signed in is told by its browser and system, or as it says itself", () => {
+  const webkit = "AppleWebKit/537.36 (KHTML, like Gecko)";
+  const told = {
+    [`Mozilla/5.0 (X11; Linux x86_64) ${webkit} Chrome/156.0.0.0 Safari/537.36`]: "Chrome on Linux",
+    [`Mozilla/5.0 (Windows NT 10.0; Win64; x64) ${webkit} Chrome/156.0 Safari/537.36 Edg/156.0`]: "Edge on Windows",
+    "Mozilla/5.0 (Macintosh; Intel Mac OS X 14_1) AppleWebKit/605 (KHTML) Version/17.1 Safari/605": "Safari on macOS",
+    "Mozilla/5.0 (Android 15; Mobile; rv:140.0) Gecko/140.0 Firefox/140.0": "Firefox on Android",
+    "gadget-code/0.1.0 on laptop": "Terminal on laptop",
+    "curl/8.5": "curl/8.5",
+  };
+  for (const [agent, name] of Object.entries(told)) expect(clientName(agent)).toBe(name);
+  expect(clientName(null)).toBe("Unknown");
 });

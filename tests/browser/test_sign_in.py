@@ -75,6 +75,6 @@ def test_the_demo_opens_on_a_turn_that_works_and_its_link_is_good_once(demo: Pro
     expect(log).to_contain_text("The tests pass now.", timeout=60_000)
     expect(page.get_by_role("button", name=re.compile("1 file changed"))).to_be_visible()
     page.goto("/users")
-    expect(page.get_by_role("cell", name="owner@localhost")).to_be_visible()
+    expect(page.get_by_role("row", name=re.compile("^owner@localhost"))).to_be_visible()
     again = open_page(None, f"/{link[2]}", url=link[1])
     expect(again.get_by_role("status").filter(has_text="used already")).to_be_visible()

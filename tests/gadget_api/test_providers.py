@@ -17,6 +17,7 @@ from gadget_api.providers import (
     ProviderChanges,
     ProviderModel,
 )
+from gadget_api.sessions import Effort
 from gadget_api.work_order import OrderProvider
 
 base_url = TypeAdapter[str](BaseUrl)
@@ -117,8 +118,9 @@ def test_sampling_has_bounds(params: dict[str, Any]) -> None:
 
 
 def test_sampling_is_left_to_the_provider_unless_it_is_set() -> None:
-    assert ModelParams() == ModelParams(temperature=None, top_p=None, top_k=None)
-    assert ModelParams(temperature=0, top_p=0, top_k=1).to_wire() == {"temperature": 0.0, "topP": 0.0, "topK": 1}
+    assert ModelParams() == ModelParams(temperature=None, top_p=None, top_k=None, effort=None)
+    said = {"temperature": 0.0, "topP": 0.0, "topK": 1, "effort": "high"}
+    assert ModelParams(temperature=0, top_p=0, top_k=1, effort=Effort.HIGH).to_wire() == said
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_an_order_has_the_shape_of_the_contract() -> None:
     session = {"_id": "s", "name": "Mend it", "mode": "build"}
     assert wire["session"] == {**session, "historyVersion": 0, "wantsTitle": False}
     assert wire["provider"].keys() >= {"_id", "name", "sdk", "baseUrl", "apiKey", "modelId", "params"}
-    assert wire["provider"]["params"] == {"temperature": 0.5, "topP": None, "topK": None}
+    assert wire["provider"]["params"] == {"temperature": 0.5, "topP": None, "topK": None, "effort": None}
     assert wire["turn"] == {
         "_id": "t",
         "createdAt": "2026-11-21T00:00:00Z",

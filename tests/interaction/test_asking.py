@@ -144,6 +144,10 @@ async def test_a_session_is_looked_at_taken_back_and_put_away_from_a_terminal(
     fork = json.loads((await terminal.run("session", "fork", session, "--json"))[1])
     assert fork["forkedFrom"]["session"] == session
     assert (await terminal.run("session", "level", session, "plan"))[0] == 0
+    assert (await terminal.run("session", "pin", session))[0] == 0
+    assert (await terminal.run("session", "list"))[1].splitlines()[0].endswith("A better name  (pinned)")
+    assert (await terminal.run("session", "unpin", session))[0] == 0
+    assert "(pinned)" not in (await terminal.run("session", "list"))[1]
     assert (await terminal.run("session", "archive", session))[0] == 0
     listed = json.loads((await terminal.run("session", "list", "--json"))[1])
     assert [item["_id"] for item in listed] == [fork["_id"]]

@@ -1,6 +1,7 @@
 /** What the service keeps, by name. */
 import { query, request, upload } from "./http";
 import type {
+  AccountChanges,
   ChatSession,
   ChatTurn,
   Diff,
@@ -9,20 +10,29 @@ import type {
   ImageRef,
   Inquiry,
   ListedModels,
+  ListedSession,
+  MadeUser,
   NewDroneToken,
   NewFork,
   NewProject,
   NewProvider,
   NewRevert,
   NewSession,
+  NewUser,
   Project,
   ProjectChanges,
   Provider,
   ProviderChanges,
+  Queue,
   Reverted,
   SearchHit,
+  ServiceVersion,
   SessionChanges,
   SignedIn,
+  SignInLink,
+  TokenChanges,
+  TokenInfo,
+  TokenList,
   TurnEvent,
   UsageBy,
   UsageReport,
@@ -52,6 +62,10 @@ async function all<Item>(path: string, fields: Record<string, string> = {}): Pro
 
 export const me = () => request<User>("GET", "/users/me");
 export const users = () => all<User>("/users");
+export const newUser = (user: NewUser) => request<MadeUser>("POST", "/users", user);
+export const changeUser = (id: string, changes: AccountChanges) => request<User>("PATCH", `/users/${id}`, changes);
+export const removeUser = (id: string) => request<void>("DELETE", `/users/${id}`);
+export const newSignInLink = (id: string) => request<SignInLink>("POST", `/users/${id}/sign-in-link`);
 export const changeMe = (changes: UserChanges) => request<User>("PATCH", "/users/me", changes);
 export const signIn = (email: string, password: string) =>
   request<SignedIn>("POST", "/auth/login", { email, password });
@@ -59,6 +73,11 @@ export const signInByLink = (token: string) => request<SignedIn>("POST", "/auth/
 export const signOut = () => request<void>("POST", "/auth/logout");
 export const setPassword = (currentPassword: string, newPassword: string) =>
   request<void>("POST", "/users/me/password", { currentPassword, newPassword });
+
+export const tokens = async () => (await request<TokenList>("GET", "/tokens")).items;
+export const changeToken = (id: string, changes: TokenChanges) => request<TokenInfo>("PATCH", `/tokens/${id}`, changes);
+export const revokeToken = (id: string) => request<void>("DELETE", `/tokens/${id}`);
+export const signOutElsewhere = () => request<void>("DELETE", "/tokens");
 
 export const projects = () => all<Project>("/projects");
 export const newProject = (project: NewProject) => request<Project>("POST", "/projects", project);
@@ -78,10 +97,12 @@ export const changeDrone = (id: string, changes: DroneChanges) =>
   request<DroneRegistration>("PATCH", `/drones/${id}`, changes);
 export const revokeDrone = (id: string) => request<void>("DELETE", `/drones/${id}`);
 export const newDroneToken = () => request<NewDroneToken>("POST", "/drones/tokens");
+export const serviceVersion = () => request<ServiceVersion>("GET", "/version");
 
 export const sessions = (cursor: string | null = null) =>
-  request<Page<ChatSession>>("GET", "/sessions" + query({ limit: 100, cursor }));
-export const archivedSessions = () => all<ChatSession>("/sessions", { archived: "true" });
+  request<Page<ListedSession>>("GET", "/sessions" + query({ limit: 100, cursor }));
+export const pinnedSessions = () => all<ListedSession>("/sessions", { pinned: "true" });
+export const archivedSessions = () => all<ListedSession>("/sessions", { archived: "true" });
 export const searchSessions = (q: string) =>
   request<Page<SearchHit>>("GET", "/sessions/search" + query({ q, limit: 20 }));
 export const newSession = (session: NewSession) => request<ChatSession>("POST", "/sessions", session);
@@ -96,6 +117,9 @@ export const sessionDiff = (id: string, scope: "session" | "uncommitted") =>
 
 export const turns = (session: string, limit: number, cursor: string | null = null) =>
   request<Page<ChatTurn>>("GET", `/sessions/${session}/turns` + query({ limit, cursor }));
+export const turn = (id: string) => request<ChatTurn>("GET", `/turns/${id}`);
+export const putQueueOrder = (session: string, prompts: string[]) =>
+  request<Queue>("PUT", `/sessions/${session}/queue`, { prompts });
 export const turnDiff = (id: string) => request<Diff>("GET", `/turns/${id}/diff`);
 export const steps = (turn: string) => all<TurnEvent>(`/turns/${turn}/steps`);
 

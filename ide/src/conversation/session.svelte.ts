@@ -133,6 +133,12 @@ export class SessionView {
     }
   }
 
+  /** Puts what waits in this order, by `promptId`. */
+  async reorder(prompts: string[]): Promise<void> {
+    const queue = await api.putQueueOrder(this.id, prompts);
+    for (const turn of queue.items) this.putTurn(turn);
+  }
+
   async continueElsewhere(turn: TurnView, droneId: string | null): Promise<void> {
     await this.connection.call("continueTurn", { turnId: turn.id, droneId });
   }
@@ -247,6 +253,11 @@ export class SessionView {
   private putTurn(doc: ChatTurn): void {
     // What was said before it comes before it, though it waits for its frame.
     this.batch.flushNow();
+    // One that was moved in the queue has another id from then on; what was said of the old one may come late.
+    if (this.turns.some((turn) => turn.doc.formerIds.includes(doc._id))) return;
+    if (this.turns.some((turn) => doc.formerIds.includes(turn.id))) {
+      this.turns = this.turns.filter((turn) => !doc.formerIds.includes(turn.id));
+    }
     const known = this.turnOf(doc._id);
     if (known !== null) {
       known.update(doc);

@@ -36,6 +36,10 @@ export class App {
     this.router.start();
     this.preferences.apply();
     onSignedOut(() => this.forget());
+    addEventListener("hashchange", () => {
+      // A link that is opened where this page is open already.
+      if (location.hash.startsWith("#sign-in=")) location.reload();
+    });
     const link = new URLSearchParams(location.hash.slice(1)).get("sign-in");
     if (link !== null) {
       history.replaceState(null, "", location.pathname); // it is good once, and nobody's to copy

@@ -3,13 +3,11 @@ import { SvelteMap } from "svelte/reactivity";
 
 import { ApiError } from "../api/http";
 import * as api from "../api/resources";
-import type { ChatSession, ChatTurn, Inquiry } from "../api/types";
+import type { ChatSession, ChatTurn, Inquiry, LatestTurn, ListedSession } from "../api/types";
 import type { Connection } from "../live/connection.svelte";
 
 const SEEN = "gadget.seen";
 const MOST_SEEN = 500;
-const LOOKED_AT = 40; // sessions whose latest turn is asked for
-const AT_ONCE = 4;
 
 export type SessionState = "idle" | "queued" | "running" | "waiting" | "lost" | "failed";
 
@@ -18,8 +16,8 @@ export class SessionList {
   nextCursor = $state<string | null>(null);
   isLoaded = $state(false);
   error = $state<string | null>(null);
-  /** By session: its newest turn, as far as it is known. */
-  readonly latest = new SvelteMap<string, ChatTurn>();
+  /** By session: the turn that says where it stands, as far as it is known. */
+  readonly latest = new SvelteMap<string, LatestTurn>();
   /** By id: what waits for an answer. */
   readonly inquiries = new SvelteMap<string, Inquiry>();
   private readonly seen = new SvelteMap<string, string>(readSeen());
@@ -51,15 +49,17 @@ export class SessionList {
 
   async refresh(): Promise<void> {
     try {
-      const page = await api.sessions();
-      const fresh = new Set(page.items.map((session) => session._id));
+      const [page, pinned] = await Promise.all([api.sessions(), api.pinnedSessions()]);
+      const listed = [...page.items, ...pinned];
+      const fresh = new Map<string, ChatSession>(listed.map((session) => [session._id, session]));
       const oldest = page.items.at(-1)?._id ?? "";
       // Those beyond the first page stay as they were loaded.
-      this.items = [...page.items, ...this.items.filter((s) => !fresh.has(s._id) && s._id < oldest)];
+      this.items = inOrder([...fresh.values(), ...this.items.filter((s) => !fresh.has(s._id) && s._id < oldest)]);
+      for (const session of listed) this.stands(session);
       if (!this.isLoaded || page.nextCursor === null) this.nextCursor = page.nextCursor;
       this.isLoaded = true;
       this.error = null;
-      await Promise.all([this.lookAtTurns(), this.lookAtInquiries()]);
+      await this.lookAtInquiries();
     } catch (error) {
       this.error = error instanceof Error ? error.message : String(error);
     }
@@ -68,13 +68,13 @@ export class SessionList {
   async more(): Promise<void> {
     if (this.nextCursor === null) return;
     const page = await api.sessions(this.nextCursor);
-    for (const session of page.items) this.put(session);
+    for (const session of page.items) this.putListed(session);
     this.nextCursor = page.nextCursor;
   }
 
   /** Those that were put away, once they are asked for. */
   async loadArchived(): Promise<void> {
-    for (const session of await api.archivedSessions()) this.put(session);
+    for (const session of await api.archivedSessions()) this.putListed(session);
   }
 
   get(id: string): ChatSession | undefined {
@@ -83,7 +83,7 @@ export class SessionList {
 
   put(session: ChatSession): void {
     const others = this.items.filter((known) => known._id !== session._id);
-    this.items = [session, ...others].sort((a, b) => (a._id < b._id ? 1 : -1));
+    this.items = inOrder([session, ...others]);
   }
 
   drop(id: string): void {
@@ -95,7 +95,7 @@ export class SessionList {
   watch(id: string | null): void {
     this.watched = id;
     const turn = id === null ? undefined : this.latest.get(id);
-    if (turn !== undefined) this.see(turn);
+    if (id !== null && turn !== undefined) this.see(id, turn);
   }
 
   stateOf(id: string): SessionState {
@@ -121,16 +121,37 @@ export class SessionList {
 
   /** When something last happened in it, as far as it is known. */
   activeAt(session: ChatSession): string {
-    return this.latest.get(session._id)?.createdAt ?? session.createdAt;
+    const turn = this.latest.get(session._id);
+    return turn?.endedAt ?? turn?.createdAt ?? session.createdAt;
+  }
+
+  private putListed(session: ListedSession): void {
+    this.put(session);
+    this.stands(session);
+  }
+
+  /** What the list says of a session. A push may have been quicker: then it knows more. */
+  private stands({ _id: session, latestTurn: turn }: ListedSession): void {
+    const known = this.latest.get(session);
+    if (turn === null || (known !== undefined && (known._id > turn._id || (known._id === turn._id && isOver(known))))) return;
+    this.set(session, turn);
   }
 
   private putTurn(turn: ChatTurn): void {
     const known = this.latest.get(turn.session);
-    if (known !== undefined && known._id > turn._id) return;
-    // One that came after those that wait in line is shown in their place once it runs.
-    if (known !== undefined && !isOver(known) && known._id < turn._id && turn.status === "queued") return;
-    this.latest.set(turn.session, turn);
-    if (this.seen.get(turn.session) === undefined || turn.session === this.watched) this.see(turn);
+    // One that was moved in the queue has another id from then on.
+    const isMoved = known !== undefined && turn.formerIds.includes(known._id);
+    if (known !== undefined && !isMoved) {
+      if (known._id > turn._id) return;
+      // One that came after what runs or waits in line is shown in its place once it runs.
+      if (!isOver(known) && known._id < turn._id && turn.status !== "processing") return;
+    }
+    this.set(turn.session, turn);
+  }
+
+  private set(session: string, turn: LatestTurn): void {
+    this.latest.set(session, turn);
+    if (this.seen.get(session) === undefined || session === this.watched) this.see(session, turn);
     if (isOver(turn)) {
       for (const [id, inquiry] of this.inquiries) if (inquiry.turn === turn._id) this.inquiries.delete(id);
     }
@@ -146,24 +167,13 @@ export class SessionList {
     if (isNew) asked(inquiry);
   }
 
-  private see(turn: ChatTurn): void {
-    const before = this.seen.get(turn.session);
+  private see(session: string, turn: LatestTurn): void {
+    const before = this.seen.get(session);
     // What runs now is unread when it ends, unless it is watched then.
-    const upTo = isOver(turn) || turn.session === this.watched ? turn._id : (before ?? "0");
+    const upTo = isOver(turn) || session === this.watched ? turn._id : (before ?? "0");
     if (before !== undefined && before >= upTo) return;
-    this.seen.set(turn.session, upTo);
+    this.seen.set(session, upTo);
     writeSeen([...this.seen]);
-  }
-
-  private async lookAtTurns(): Promise<void> {
-    const waiting = this.items.filter((session) => session.archivedAt === null).slice(0, LOOKED_AT);
-    const one = async (): Promise<void> => {
-      for (let session = waiting.shift(); session !== undefined; session = waiting.shift()) {
-        const page = await api.turns(session._id, 1);
-        if (page.items[0] !== undefined) this.putTurn(page.items[0]);
-      }
-    };
-    await Promise.all(Array.from({ length: AT_ONCE }, one));
   }
 
   private async lookAtInquiries(): Promise<void> {
@@ -178,7 +188,11 @@ export class SessionList {
   }
 }
 
-function isOver(turn: ChatTurn): boolean {
+function inOrder(sessions: ChatSession[]): ChatSession[] {
+  return sessions.sort((a, b) => (a._id < b._id ? 1 : -1));
+}
+
+function isOver(turn: LatestTurn): boolean {
   return turn.status === "finished" || turn.status === "error" || turn.status === "cancelled";
 }
 

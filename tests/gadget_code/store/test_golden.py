@@ -8,7 +8,7 @@ from bson import json_util
 
 from gadget_api.errors import GadgetError
 from gadget_api.events import turn_event
-from gadget_code.auth.tokens import TokenKind
+from gadget_api.tokens import TokenKind
 from gadget_code.store.database import INDEXES, Store
 from gadget_code.store.records import SCHEMA_VERSION
 

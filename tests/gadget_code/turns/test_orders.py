@@ -51,6 +51,24 @@ async def test_mode_and_level_are_in_step(user: User) -> None:
         assert (made["mode"], made["level"]) == (mode, level), fields
 
 
+async def test_the_effort_of_a_prompt_is_the_sessions_when_it_was_sent(user: User, drone: PlayedDrone) -> None:
+    session = await a_session(user, effort="low")
+    assert session["effort"] == "low"
+    first = await a_turn(user, session)
+    path = f"/sessions/{session['_id']}"
+    assert (await user.http.patch(path, json={"effort": "high"})).json()["effort"] == "high"
+    second = await a_turn(user, session)
+    assert (await user.http.patch(path, json={"effort": None})).json()["effort"] is None
+    third = await a_turn(user, session)
+    for turn, effort in ((first, "low"), (second, "high"), (third, None)):
+        assert turn["effort"] == effort
+        order = await drone.order(turn["_id"])
+        assert order["provider"]["params"]["effort"] == effort
+        await drone.send(Played(turn, epoch=order["epoch"]).complete())
+        await drone.acked(turn["_id"], 1)
+        await drone.report("available")
+
+
 async def test_a_session_without_a_name_is_named_by_its_first_turn_unless_its_user_does(
     user: User, drone: PlayedDrone
 ) -> None:

@@ -1,0 +1,8 @@
+"""Which Gadget Code a service is."""
+
+from gadget_api.model import WireModel
+
+
+class ServiceVersion(WireModel):
+    version: str
+    protocol_version: int

@@ -1,0 +1,64 @@
+"""The order of a session's queue.
+
+Ids are a session's order, in its history as in its queue: so a turn that is moved gets another id, and keeps those that
+it had in `formerIds`. All in one transaction: a prompt is never in the queue twice, and never lost. A dispatcher that
+is about to offer one of them finds it gone under the old id and looks again, so what runs next is always the first.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pymongo.asynchronous.client_session import AsyncClientSession
+
+from gadget_api.errors import Conflict, ErrorCode
+from gadget_api.ids import id_after, new_id
+from gadget_api.turns import MAX_FORMER_IDS, ChatTurn, ChatTurnStatus
+from gadget_code.store.records import Document
+from gadget_code.store.transactions import in_transaction
+from gadget_code.store.turns import TurnStore
+
+
+async def queue(turns: TurnStore, session: str) -> list[ChatTurn]:
+    """What waits in the session, in the order in which it will run."""
+    return await turns.all({"session": session, "status": ChatTurnStatus.QUEUED})
+
+
+async def reorder(turns: TurnStore, session: str, prompts: Sequence[str]) -> list[ChatTurn]:
+    """Puts these prompts, by `promptId`, first in the session's queue, in this order; answers the turns that have
+    another id by that. One that a drone has begun already and lost stays before them. Raises Conflict when none of
+    them waits."""
+    moved = await in_transaction(turns.collection, lambda transaction: _reorder(turns, transaction, session, prompts))
+    return [turns.read(document) for document in moved]
+
+
+async def _reorder(
+    turns: TurnStore, transaction: AsyncClientSession, session: str, prompts: Sequence[str]
+) -> list[Document]:
+    its = {"session": session, "status": ChatTurnStatus.QUEUED}
+    found = await turns.collection.find(its, session=transaction).sort("_id", 1).to_list()
+    waiting = [document for document in found if _may_move(document)]
+    by_prompt = {document["promptId"]: document for document in waiting}
+    named = [by_prompt[prompt] for prompt in dict.fromkeys(prompts) if prompt in by_prompt]
+    if not named:
+        raise Conflict(ErrorCode.TURN_NOT_RUNNING, "None of these prompts waits any more; look at the queue again.")
+    ordered = [*named, *(document for document in waiting if document not in named)]
+    same = next((n for n, pair in enumerate(zip(ordered, waiting, strict=True)) if pair[0] is not pair[1]), None)
+    if same is None:
+        return []
+    moved = ordered[same:]
+    newest = await turns.collection.find_one({"session": session}, {"_id": 1}, sort=[("_id", -1)], session=transaction)
+    assert newest is not None
+    await turns.collection.delete_many({"_id": {"$in": [document["_id"] for document in moved]}}, session=transaction)
+    last = str(newest["_id"])
+    for document in moved:
+        last = max(new_id(), id_after(last))
+        document["formerIds"] = [*document.get("formerIds", ()), document["_id"]][-MAX_FORMER_IDS:]
+        document["_id"] = last
+    await turns.collection.insert_many(moved, session=transaction)
+    return moved
+
+
+def _may_move(document: dict[str, Any]) -> bool:
+    """Whether nothing is kept under the turn's id yet: no drone has begun it, and it is not about to end."""
+    store = document.get("store", {})
+    return not (document["lastSeq"] or "begun" in store or document["cancelRequested"])

@@ -1,0 +1,45 @@
+"""Several writes that all happen or none of them: for what is rare and has to hold together.
+
+What happens at every step of a turn does without (`Store.record`): a process that dies in a transaction holds up the
+documents that it has written to, until the server ends it (60 s).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from pymongo import WriteConcern
+from pymongo.asynchronous.client_session import AsyncClientSession
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.errors import PyMongoError
+from pymongo.read_concern import ReadConcern
+
+from gadget_code.store.records import store_errors
+
+_ATTEMPTS = 5
+_AGAIN_S = 0.05
+_COMMIT_MS = 5000
+
+ResultT = TypeVar("ResultT")
+
+
+async def in_transaction(
+    collection: AsyncCollection[Any], work: Callable[[AsyncClientSession], Awaitable[ResultT]]
+) -> ResultT:
+    """What `work` answers, which must be safe to do again: it is, when another write came between. Raises what it
+    raises, and Unavailable."""
+    snapshot, majority = ReadConcern("snapshot"), WriteConcern("majority")
+    with store_errors():
+        for attempt in range(_ATTEMPTS):
+            try:
+                async with (
+                    collection.database.client.start_session() as session,
+                    await session.start_transaction(snapshot, majority, max_commit_time_ms=_COMMIT_MS),
+                ):
+                    result = await work(session)
+                return result
+            except PyMongoError as exc:
+                if attempt == _ATTEMPTS - 1 or not exc.has_error_label("TransientTransactionError"):
+                    raise
+                await asyncio.sleep(_AGAIN_S * attempt)
+    raise AssertionError("the last attempt answers or raises")
