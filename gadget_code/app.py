@@ -75,7 +75,7 @@ def create_app(settings: Settings, store: Store) -> ASGIApp:
             register(service, connections)
             background.start(connections.watch(), "socket watch")
             background.start(service.sweep.run(), "sweep")
-            background.start(service.metrics.measure_lag(), "event loop lag")
+            background.start(service.metrics.lag.measure(), "event loop lag")
             yield
             await service.recorder.stop()
             await asyncio.to_thread(tracer.close)

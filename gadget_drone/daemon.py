@@ -14,6 +14,7 @@ from gadget_api.drones import DroneStatus, NewRegistration, Sandbox
 from gadget_api.errors import Conflict, ErrorCode, GadgetError, NotFound
 from gadget_api.events import turn_event
 from gadget_api.ids import new_id
+from gadget_api.lag import Lag
 from gadget_api.model import utc_now
 from gadget_api.protocol import PROTOCOL_VERSION
 from gadget_api.traces import Tracer
@@ -103,6 +104,7 @@ class Daemon:
             server, Histories(self._images), self._images, Analyses(), Calibration(), self._checkpoints.of, tracer
         )
         self._third_party = find_tools({tool.spec.name for tool in BUILT_IN}).tools
+        self._lag = Lag()
         self._tasks: asyncio.TaskGroup | None = None
         self._recovery: asyncio.Future[c.CrashRecoveryResponse] | None = None
         self._question: str | None = None
@@ -173,9 +175,10 @@ class Daemon:
                 link = tasks.create_task(self._link.run(self._server.url, lambda: self._server.token), name="link")
                 blobs = tasks.create_task(self._uploads.run(), name="blobs")
                 repeat = tasks.create_task(self._repeat_availability(), name="availability")
+                lag = tasks.create_task(self._lag.measure(), name="event loop lag")
                 await stop.wait()
                 await self._stop()
-                for task in (link, blobs, repeat, *([self._hello] if self._hello is not None else [])):
+                for task in (link, blobs, repeat, lag, *([self._hello] if self._hello is not None else [])):
                     task.cancel()
         except* GadgetError as group:
             raise group.exceptions[0] from None
@@ -245,6 +248,7 @@ class Daemon:
         """Says from time to time that we wait for work: whatever the server believed, it knows better then."""
         while True:
             await asyncio.sleep(_AVAILABLE_AGAIN_S)
+            self._workspace.note_lag(self._lag.seen)
             if self._link.is_up and self._is_idle and find_left_turn(self._workspace) is None:
                 with suppress(GadgetError):
                     await self._become_available()
@@ -253,7 +257,9 @@ class Daemon:
     async def _report(self, status: DroneStatus) -> None:
         self._save_status(status)
         projects = tuple(project.id for project in self._workspace.file.projects)
-        await self._link.call("droneStatus", c.ReportStatus(status=status, projects=projects))
+        lag = self._lag.seen
+        self._workspace.note_lag(lag)
+        await self._link.call("droneStatus", c.ReportStatus(status=status, projects=projects, loop_lag=lag))
 
     def _save_status(self, status: DroneStatus) -> None:
         registration = self._workspace.file.registration
