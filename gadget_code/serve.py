@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
+import gadget_code.sockets.server  # noqa: F401  (python-socketio comes before there is a second thread: `without`)
 from gadget_api.loading import loading
 from gadget_code.listening import bind, stop_signal
 from gadget_code.settings import Settings

@@ -42,8 +42,8 @@ async def test_large_outputs_files_diffs_and_images_block_no_loop(
     )
     story = [
         Reply(Call("shell", {"command": "head -c 10000000 /dev/urandom | base64"})),
-        Reply(Call("shell", {"command": change, "timeout": 120})),
-        Reply(Call("shell", {"command": picture, "timeout": 120})),
+        Reply(Call("shell", {"command": change, "timeout_s": 120})),
+        Reply(Call("shell", {"command": picture, "timeout_s": 120})),
         Reply(Call("read", {"path": "noise.png"})),
         Reply(Text("word " * 20_000, deltas=5000)),
     ]
@@ -52,7 +52,7 @@ async def test_large_outputs_files_diffs_and_images_block_no_loop(
     end = await stage.ide.until_complete(turn["_id"], timeout=200)
     assert end["success"] is True, end
     diff = await stage.user.get(f"/turns/{turn['_id']}/diff")
-    assert len(json.dumps(diff)) > 1_000_000
+    assert len(json.dumps(diff)) > 500_000  # as much as one may have
     await stage.drone.until_available()
     assert loop_lag(stage.drone)["maxMs"] < MOST_S * 1000, stage.drone.output[-4000:]
     assert await longest_s(web, user, mongodb_url) < MOST_S, web.output[-4000:]

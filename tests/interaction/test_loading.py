@@ -1,6 +1,7 @@
 """What waits for work has loaded only what it needs to wait: `tests/loading.py` is the list."""
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 from tests.harness import Drone, Process, Web, stopped_at_end
@@ -25,6 +26,6 @@ async def test_an_idle_service_and_an_idle_drone_load_what_they_need_to_wait(mon
 
 def loaded_by(process: Process) -> set[str]:
     """Python tells of what it did not find, too: a package counts with something that is in it."""
-    told = set(_IMPORTED.findall(process.output))
+    told = {name for name in _IMPORTED.findall(process.output) if find_spec(name.partition(".")[0]) is not None}
     packages = {name.rpartition(".")[0] for name in told}
     return {name for name in told if "." in name or name in packages}
