@@ -30,6 +30,8 @@ class LoopLag(WireModel):
     """How late a process's event loop was, since the process began. A tick each 100 ms is what is counted."""
 
     max_ms: Count
+    blocked_ms: Count
+    """The most that was the process's own doing: without what a busy machine took to run it again."""
     over_50_ms: Count
     """Ticks that were later than this."""
     over_250_ms: Count

@@ -2,13 +2,16 @@
 
 Whatever blocks a loop (a large file, a large JSON, git) delays everybody who is on it: the socket's pings, other
 people's turns. A tick each 100 ms says by how much, and a thread that sleeps says what ran while a tick did not come.
+On a busy machine a tick is late because others run; Linux says for how long, and that is told apart.
 """
 
 import asyncio
 import logging
+import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import PurePath
 from sys import _current_frames
 from types import FrameType
@@ -28,10 +31,13 @@ _FRAMES = 8
 
 
 class Lag:
-    """Of the loop that `measure` runs on. `max_s`, `counts` and `sum_s` are of every tick since the beginning."""
+    """Of the loop that `measure` runs on. `max_s`, `blocked_s`, `sum_s` and `counts` are of every tick so far."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.max_s = 0.0
+        self.blocked_s = 0.0
+        """The most that a tick was late by the process's own doing: without what the machine took to run it again.
+        Where the system does not say that (only Linux does), the same as `max_s`."""
         self.sum_s = 0.0
         self.counts = [0] * (len(BUCKETS_S) + 1)
         """By the first of BUCKETS_S that is not less; the last is of those above them all."""
@@ -51,20 +57,23 @@ class Lag:
         )
         watcher.start()
         try:
-            while True:
-                self._due_s = due_s = self._clock() + EVERY_S
-                used_s = time.process_time()
-                await asyncio.sleep(EVERY_S)
-                lag_s = max(0.0, self._clock() - due_s)
-                self.take(lag_s)
-                if lag_s >= BLOCKED_S:
-                    self._warn(lag_s, time.process_time() - used_s, due_s)
+            with _kept_waiting() as waited_s:
+                while True:
+                    self._due_s = due_s = self._clock() + EVERY_S
+                    others_s, used_s = waited_s(), time.thread_time()
+                    await asyncio.sleep(EVERY_S)
+                    lag_s = max(0.0, self._clock() - due_s)
+                    own_s = max(0.0, lag_s - (waited_s() - others_s))
+                    self.take(lag_s, own_s)
+                    if own_s >= BLOCKED_S:
+                        self._warn(own_s, time.thread_time() - used_s, due_s)
         finally:
             over.set()
 
-    def take(self, lag_s: float) -> None:
-        """Counts one tick."""
+    def take(self, lag_s: float, own_s: float | None = None) -> None:
+        """Counts one tick; `own_s` is what the process itself did of it, None all."""
         self.max_s = max(self.max_s, lag_s)
+        self.blocked_s = max(self.blocked_s, lag_s if own_s is None else own_s)
         self.sum_s += lag_s
         self.counts[next((n for n, most in enumerate(BUCKETS_S) if lag_s <= most), len(BUCKETS_S))] += 1
 
@@ -72,6 +81,7 @@ class Lag:
     def seen(self) -> LoopLag:
         return LoopLag(
             max_ms=round(self.max_s * 1000),
+            blocked_ms=round(self.blocked_s * 1000),
             over_50_ms=sum(self.counts[BUCKETS_S.index(LATE_S) + 1 :]),
             over_250_ms=sum(self.counts[BUCKETS_S.index(BLOCKED_S) + 1 :]),
         )
@@ -87,7 +97,7 @@ class Lag:
             if frame is not None:
                 self._ran = (due_s, _where(frame))
 
-    def _warn(self, lag_s: float, used_s: float, due_s: float) -> None:
+    def _warn(self, blocked_s: float, used_s: float, due_s: float) -> None:
         now_s = self._clock()
         if self._warned_s is not None and now_s - self._warned_s < _WARN_EVERY_S:
             self._unsaid += 1
@@ -95,13 +105,27 @@ class Lag:
         more = f" ({self._unsaid} times more since the last such line)" if self._unsaid else ""
         ran = self._ran[1] if self._ran is not None and self._ran[0] == due_s else "nobody saw what"
         log.warning(
-            "the event loop stood still for %.2f s, in which this process used %.2f s of CPU: %s%s",
-            lag_s,
+            "the event loop stood still for %.2f s, and its thread used %.2f s of CPU: %s%s",
+            blocked_s,
             used_s,
             ran,
             more,
         )
         self._warned_s, self._unsaid = now_s, 0
+
+
+@contextmanager
+def _kept_waiting() -> Iterator[Callable[[], float]]:
+    """Says for how many seconds in all this thread could have run while others did; 0 where the system does not say."""
+    try:
+        fd = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        yield lambda: 0.0
+        return
+    try:
+        yield lambda: int(os.pread(fd, 100, 0).split()[1]) / 1e9
+    finally:
+        os.close(fd)
 
 
 def _where(frame: FrameType) -> str:

@@ -58,14 +58,18 @@ class Metrics:
         yield f"# HELP {name} The most of it since this process began."
         yield f"# TYPE {name} gauge"
         yield f"{name} {self.lag.max_s:.6f}"
-        help = "Drones connected to this process, by the most that the event loop of each was late, in milliseconds."
+        name = "gadget_event_loop_blocked_max_seconds"
+        yield f"# HELP {name} The most of it that was the process's own doing, and not that the machine ran others."
+        yield f"# TYPE {name} gauge"
+        yield f"{name} {self.lag.blocked_s:.6f}"
+        help = "Drones connected to this process, by the most that each blocked its event loop, in milliseconds."
         yield from gauge("gadget_drones_by_loop_lag", help, self._by_worst(), "most")
 
     def _by_worst(self) -> Counter[str]:
         """How many drones there are, and not which: the number of figures does not grow with them."""
         found = Counter({**dict.fromkeys(map(str, _WORST_MS), 0), "more": 0})
         for lag in self.drone_lags.values():
-            found[next((str(most) for most in _WORST_MS if lag.max_ms <= most), "more")] += 1
+            found[next((str(most) for most in _WORST_MS if lag.blocked_ms <= most), "more")] += 1
         return found
 
 

@@ -53,7 +53,9 @@ def describe(found: dict[str, Any]) -> str:
     if found["running"]:
         lines.append(f"Server      {_connection(found)}")
         if (lag := found["loopLag"]) is not None:
-            lines.append(f"Event loop  late by {lag['maxMs']} ms at most, {lag['over250Ms']} times by more than 250 ms")
+            lines.append(
+                f"Event loop  blocked for {lag['blockedMs']} ms at most (late, with others: {lag['maxMs']} ms)"
+            )
     if workspace is not None:
         session = workspace["chatSession"]
         lines.append(f"Session     {session['name'] if session else 'none'}")

@@ -70,7 +70,7 @@ def note_connection(fd: int, *, is_connected: bool) -> None:
 
 def note_lag(fd: int, lag: LoopLag) -> None:
     """Says in the lock file how late its holder's event loop was. Raises OSError, ValueError."""
-    _note(fd, lag=f"{lag.max_ms} {lag.over_50_ms} {lag.over_250_ms}")
+    _note(fd, lag=f"{lag.max_ms} {lag.blocked_ms} {lag.over_50_ms} {lag.over_250_ms}")
 
 
 def _note(fd: int, *, connection: str | None = None, lag: str | None = None) -> None:
@@ -91,10 +91,11 @@ def _holder(fd: int) -> Holder:
 
 
 def _lag(line: str) -> LoopLag | None:
-    match line.split():
-        case [most, late, blocked] if all(number.isdecimal() for number in (most, late, blocked)):
-            return LoopLag(max_ms=int(most), over_50_ms=int(late), over_250_ms=int(blocked))
-    return None
+    numbers = [int(number) for number in line.split() if number.isdecimal()]
+    if len(numbers) != 4:
+        return None
+    most, blocked, over_50, over_250 = numbers
+    return LoopLag(max_ms=most, blocked_ms=blocked, over_50_ms=over_50, over_250_ms=over_250)
 
 
 def holder_of(path: Path) -> Holder | None:

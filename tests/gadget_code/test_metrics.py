@@ -62,7 +62,7 @@ def test_the_lag_of_the_loop_is_a_histogram() -> None:
 def test_drones_are_counted_by_how_late_they_were_and_not_named() -> None:
     metrics = Metrics()
     for number, most in enumerate((0, 50, 51, 9000, 1000)):
-        metrics.drone_lags[f"drone{number}"] = LoopLag(max_ms=most, over_50_ms=0, over_250_ms=0)
+        metrics.drone_lags[f"drone{number}"] = LoopLag(max_ms=9999, blocked_ms=most, over_50_ms=0, over_250_ms=0)
     lines = dict(line.rsplit(" ", 1) for line in metrics.lines() if not line.startswith("#"))
     found = {name: int(value) for name, value in lines.items() if name.startswith("gadget_drones_by_loop_lag")}
     assert found == {f'gadget_drones_by_loop_lag{{most="{most}"}}': n for most, n in COUNTED.items()}

@@ -141,7 +141,7 @@ def test_the_holder_says_whether_it_is_connected(place: Path) -> None:
 
 
 def test_the_holder_says_how_late_its_event_loop_was_and_who_it_is_stays(place: Path) -> None:
-    lag = LoopLag(max_ms=123456, over_50_ms=12, over_250_ms=3)
+    lag = LoopLag(max_ms=123456, blocked_ms=77, over_50_ms=12, over_250_ms=3)
     with Workspace.open(place, hostname="box") as workspace:
         workspace.note_lag(lag)
         holder = inspect_workspace(place).holder
@@ -151,7 +151,7 @@ def test_the_holder_says_how_late_its_event_loop_was_and_who_it_is_stays(place: 
         holder = inspect_workspace(place).holder
         assert holder is not None
         assert (holder.loop_lag, holder.is_connected) == (lag, True)
-        assert status(place)["loopLag"] == {"maxMs": 123456, "over50Ms": 12, "over250Ms": 3}
+        assert status(place)["loopLag"] == {"maxMs": 123456, "blockedMs": 77, "over50Ms": 12, "over250Ms": 3}
 
 
 def test_a_child_that_outlives_the_daemon_does_not_keep_the_lock(place: Path) -> None:

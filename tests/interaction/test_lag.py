@@ -15,7 +15,7 @@ from gadget_ai.testing.script import Call, Reply, Script, Text
 from tests.harness import Drone, User, Web, stopped_at_end
 
 MOST_S = 0.5
-"""A bound for a busy machine with two cores; on a quiet one the aim is 0.05."""
+"""Generous: on a quiet machine the aim is 0.05. What others take of the machine is not in it."""
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ async def test_large_outputs_files_diffs_and_images_block_no_loop(
     diff = await stage.user.get(f"/turns/{turn['_id']}/diff")
     assert len(json.dumps(diff)) > 500_000  # as much as one may have
     await stage.drone.until_available()
-    assert loop_lag(stage.drone)["maxMs"] < MOST_S * 1000, stage.drone.output[-4000:]
+    assert loop_lag(stage.drone)["blockedMs"] < MOST_S * 1000, stage.drone.output[-4000:]
     assert await longest_s(web, user, mongodb_url) < MOST_S, web.output[-4000:]
 
 
@@ -73,6 +73,6 @@ async def longest_s(web: Web, user: User, mongodb_url: str) -> float:
         users = client[web.env["GADGET_DATABASE"]].users
         await users.update_one({"_id": user.document["_id"]}, {"$set": {"isAdmin": True}})
     answer = await user.http.get(f"{web.url}/metrics")
-    name = "gadget_event_loop_lag_max_seconds "
+    name = "gadget_event_loop_blocked_max_seconds "
     [line] = [line for line in answer.text.splitlines() if line.startswith(name)]
     return float(line.removeprefix(name))
