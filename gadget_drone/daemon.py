@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -363,7 +364,7 @@ class Daemon:
                     if not running.is_revoked:
                         await self._hand_over(running)
                     return  # the files stay for the next start, or are let go of by `_abandon`
-            self._note_end()
+            await _to_the_end(self._note_end)
             await events.acknowledged()
         finally:
             if running.working is not None:
@@ -580,6 +581,20 @@ class Daemon:
         if running.task is not None:
             await asyncio.wait([running.task], timeout=_HAND_OVER_S)
             running.task.cancel()
+
+
+async def _to_the_end(write: Callable[[], None]) -> None:
+    """In a thread, for a slow disk; over when this is left, also by a cancel: nothing is written later."""
+    writing = asyncio.ensure_future(asyncio.to_thread(write))
+    was_cancelled: asyncio.CancelledError | None = None
+    while not writing.done():
+        try:
+            await asyncio.wait([writing])
+        except asyncio.CancelledError as exc:
+            was_cancelled = exc
+    if was_cancelled is not None:
+        raise was_cancelled
+    writing.result()
 
 
 async def _cancelled(task: asyncio.Task[Any]) -> None:
