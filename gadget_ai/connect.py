@@ -9,13 +9,27 @@ from gadget_api.providers import ApiType
 from gadget_api.work_order import OrderProvider
 
 
+def load(sdk: ApiType) -> None:
+    """What `connect` needs for this API, once for a process. Blocks for 0.3 to 0.7 s then, so it is for a thread; a
+    drone that waits for work needs neither SDK."""
+    match sdk:
+        case ApiType.OPENAI:
+            from gadget_ai.openai import tls
+
+            tls()
+        case ApiType.OLLAMA:
+            from gadget_ai.ollama import tls
+
+            tls()
+
+
 def connect(
     provider: OrderProvider,
     timeouts: Timeouts = Timeouts(),  # noqa: B008 (frozen)
     *,
     load_image: LoadImage | None = None,
 ) -> ChatClient:
-    """A client for the provider's model. Opens no connection; whoever calls this calls `close()`.
+    """A client for the provider's model. Opens no connection; whoever calls this calls `close()`. `load` comes before.
 
     `load_image` gives the bytes of the images in messages; it is asked only for a model that sees them. Raises
     `LLMError` for a key or a URL that cannot be sent.
@@ -35,7 +49,6 @@ def connect(
         timeouts=timeouts,
     )
     sight = Sight(provider.sees_images, load_image)
-    # Imported here: an SDK costs 0.3 to 0.7 s to import, and a drone that waits for work needs neither.
     match provider.sdk:
         case ApiType.OPENAI:
             from gadget_ai.openai import OpenAIClient

@@ -7,8 +7,10 @@ description and enum alone), and validates the whole history again for each call
 """
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from functools import cache
 from typing import Any, NoReturn
 
 import httpx
@@ -45,6 +47,13 @@ class Sent(bytes):
     """Its length without the images in it."""
 
 
+@cache
+def tls() -> ssl.SSLContext:
+    """The certificates that are trusted, read once for a process: 30 ms, which each turn's client took on the event
+    loop. Blocks."""
+    return httpx.create_ssl_context()
+
+
 class OllamaClient:
     """A `ChatClient`. `base_url` is the server's root, such as `http://127.0.0.1:11434`."""
 
@@ -63,6 +72,7 @@ class OllamaClient:
                 base_url,
                 # No redirects: the address was checked when the provider was stored, and a prompt goes nowhere else.
                 follow_redirects=False,
+                verify=tls(),
                 timeout=httpx.Timeout(None, connect=options.timeouts.connect_s),
                 headers={"authorization": f"Bearer {api_key}"} if api_key else None,
                 event_hooks={"response": [self._refuse]},

@@ -9,6 +9,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
+from functools import cache
 from typing import Any, NoReturn, cast
 
 import anyio
@@ -50,6 +51,13 @@ _FINISH_REASONS = {
 }
 
 
+@cache
+def tls() -> ssl.SSLContext:
+    """The certificates that are trusted, read once for a process: 30 ms, which each turn's client took on the event
+    loop. Blocks."""
+    return httpx2.create_ssl_context()
+
+
 class OpenAIClient:
     """A `ChatClient`. `base_url` has the version path, such as `/v1`; no key sends no Authorization header."""
 
@@ -75,7 +83,7 @@ class OpenAIClient:
                 max_retries=0,
                 timeout=_timeout(options),
                 # No redirects: the address was checked when the provider was stored, and a prompt goes nowhere else.
-                http_client=httpx2.AsyncClient(timeout=_timeout(options), follow_redirects=False),
+                http_client=httpx2.AsyncClient(verify=tls(), timeout=_timeout(options), follow_redirects=False),
             )
         except httpx2.InvalidURL as exc:
             raise self._refusals.unreachable(exc) from None

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from gadget_api.checkpoints import CheckpointId, Diff, FileChange, LeftAlone
-from gadget_api.drones import DroneRegistration, DroneStatus
+from gadget_api.drones import DroneRegistration, DroneStatus, LoopLag
 from gadget_api.errors import ErrorCode
 from gadget_api.files import (
     MAX_FOUND_FILES,
@@ -376,6 +376,7 @@ class ReportStatus(WireModel):
     status: DroneStatus
     projects: tuple[Id, ...] | None = None
     """The projects it has cloned; null leaves the record as it is."""
+    loop_lag: LoopLag | None = None
 
 
 # web -> IDE

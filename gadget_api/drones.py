@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from gadget_api.ids import Id
-from gadget_api.model import UtcTime, WireModel
+from gadget_api.model import Count, UtcTime, WireModel
 from gadget_api.sessions import Name
 from gadget_api.workspace import WorkspaceMode
 
@@ -24,6 +24,17 @@ class Sandbox(WireModel):
     kind: Literal["bubblewrap", "none"]
     reason: Annotated[str, StringConstraints(max_length=500)] | None = None
     """Why there is none, and what to do."""
+
+
+class LoopLag(WireModel):
+    """How late a process's event loop was, since the process began. A tick each 100 ms is what is counted."""
+
+    max_ms: Count
+    blocked_ms: Count
+    """The most that was the process's own doing: without what a busy machine took to run it again."""
+    over_50_ms: Count
+    """Ticks that were later than this."""
+    over_250_ms: Count
 
 
 class DroneRegistration(WireModel):

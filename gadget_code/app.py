@@ -83,7 +83,7 @@ def create_app(settings: Settings, store: Store) -> ASGIApp:
             background.start(connections.watch(), "socket watch")
             background.start(keep_heard(service, connections), "terminals")
             background.start(service.sweep.run(), "sweep")
-            background.start(service.metrics.measure_lag(), "event loop lag")
+            background.start(service.metrics.lag.measure(), "event loop lag")
             yield
             await service.recorder.stop()
             await asyncio.to_thread(tracer.close)

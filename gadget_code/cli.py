@@ -1,16 +1,10 @@
-"""`gadget-code`: the commands. What a command needs is imported when it runs: `--help` is quick."""
+"""`gadget-code`: what may be said to it. What a command does is in `commands`, imported when one runs: `--help` and
+wrong usage load neither asyncio nor pydantic."""
 
 import argparse
-import asyncio
-import json
-import os
-import signal
-import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-from gadget_api.errors import GadgetError
 
 LEVELS = ("plan", "ask", "autoEdit", "full")
 
@@ -18,22 +12,9 @@ LEVELS = ("plan", "ask", "autoEdit", "full")
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status: 0 done, 1 failed, 2 wrong usage."""
     arguments = _parser().parse_args(argv)
-    try:
-        if arguments.env_file is not None:
-            _load_env_file(arguments.env_file)
-        result: int = arguments.run(arguments)
-        return result
-    except GadgetError as exc:
-        print(f"gadget-code: {exc.message}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    except ModuleNotFoundError as exc:
-        print(f"gadget-code: {exc.name} is not installed; pip install 'gadget-code[web]' brings it.", file=sys.stderr)
-        return 1
-    except BrokenPipeError:  # the reader of our output has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    from gadget_code.commands import run  # with asyncio and pydantic: five times what a parser takes
+
+    return run(arguments)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -46,30 +27,30 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--port", type=int, help="port of the web service (default: 4270; 0 takes a free one)")
     up.add_argument("--demo", action="store_true", help="bring a scripted model and a small project, and show a turn")
     up.add_argument("--no-browser", action="store_true", help="do not open the page in a browser")
-    up.set_defaults(run=_up)
+    up.set_defaults(run="up")
 
     serve = commands.add_parser("serve", help="the web service alone")
     serve.add_argument("--host", help="address to bind (default: 127.0.0.1)")
     serve.add_argument("--port", type=int, help="port to bind (default: 4270; 0 takes a free one)")
     serve.add_argument("--insecure", action="store_true", help="allow an address of the network without TLS in front")
-    serve.set_defaults(run=_serve)
+    serve.set_defaults(run="serve")
 
     user = commands.add_parser("user", help="accounts of this install").add_subparsers(required=True, metavar="ACTION")
     user_add = user.add_parser("add", help="make an account")
     user_add.add_argument("email")
     user_add.add_argument("--admin", action="store_true", help="may see the whole install's figures")
     user_add.add_argument("--password-stdin", action="store_true", required=True, help="read the password from stdin")
-    user_add.set_defaults(run=_user_add)
+    user_add.set_defaults(run="user_add")
     user_list = user.add_parser("list", help="list the accounts")
     user_list.add_argument("--json", action="store_true")
-    user_list.set_defaults(run=_user_list)
+    user_list.set_defaults(run="user_list")
     user_remove = user.add_parser("remove", help="remove an account and end its sessions")
     user_remove.add_argument("email")
-    user_remove.set_defaults(run=_user_remove)
+    user_remove.set_defaults(run="user_remove")
 
     login = commands.add_parser("login", help="sign this terminal in to a server")
     login.add_argument("--server", metavar="URL")
-    login.set_defaults(run=_login)
+    login.set_defaults(run="login")
 
     prompt = commands.add_parser("prompt", help="send a prompt and show the turn")
     prompt.add_argument("text", help="what shall be done; - reads it from stdin")
@@ -81,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     prompt.add_argument("--model", metavar="MODEL", help="default: the one you used last")
     prompt.add_argument("--level", choices=LEVELS, help="what it may do without asking (default: the session's)")
     prompt.add_argument("--json", action="store_true", help="print each event as a line of JSON")
-    prompt.set_defaults(run=_prompt)
+    prompt.set_defaults(run="prompt")
 
     _add_resources(commands)
     return parser
@@ -94,7 +75,7 @@ def _add_resources(commands: Any) -> None:
         parser: argparse.ArgumentParser = group.add_parser(name, help=summary)
         parser.add_argument("--server", metavar="URL", help="default: the one you signed in to last")
         parser.add_argument("--json", action="store_true", help="print JSON")
-        parser.set_defaults(run=_resource, resource=function)
+        parser.set_defaults(run="resource", resource=function)
         return parser
 
     def group(name: str, summary: str) -> Any:
@@ -173,155 +154,3 @@ def _add_resources(commands: Any) -> None:
     )
     token = action(drone, "token", "drone_token", "make a credential for a new drone")
     token.add_argument("--name", help="to know it again among your tokens")
-
-
-def _load_env_file(path: Path) -> None:
-    """Sets what the file names and the environment does not. Raises GadgetError."""
-    from gadget_api.errors import InvalidInput
-
-    try:
-        lines = path.read_text().splitlines()
-    except OSError as exc:
-        raise InvalidInput(f"The file {path} cannot be read: {exc.strerror}.") from exc
-    for line in lines:
-        name, equals, value = line.strip().partition("=")
-        if equals and not name.startswith("#"):
-            os.environ.setdefault(name.strip(), value.strip().strip("\"'"))
-
-
-def _settings(**overrides: Any) -> Any:
-    from pydantic import ValidationError
-
-    from gadget_api.errors import InvalidInput
-    from gadget_code.settings import Settings
-
-    try:
-        return Settings(**{name: value for name, value in overrides.items() if value is not None})
-    except ValidationError as exc:
-        problem = exc.errors()[0]
-        raise InvalidInput(
-            f"GADGET_{str(problem['loc'][0] if problem['loc'] else '').upper()}: {problem['msg']}."
-        ) from exc
-
-
-def _run(work: Coroutine[Any, Any, Any]) -> Any:
-    """Runs `work` on uvloop where there is one."""
-    if sys.platform == "win32":
-        return asyncio.run(work)
-    import uvloop
-
-    return uvloop.run(work)
-
-
-def _serve(arguments: argparse.Namespace) -> int:
-    from gadget_code.logs import set_up_logs
-    from gadget_code.serve import serve
-
-    settings = _settings(host=arguments.host, port=arguments.port)
-    set_up_logs(settings.log_level, settings.log_format)
-    _run(serve(settings, insecure=arguments.insecure))
-    return 0
-
-
-def _up(arguments: argparse.Namespace) -> int:
-    from gadget_code.logs import set_up_logs
-    from gadget_code.up import UpOptions, up
-
-    allow_private = None if "GADGET_ALLOW_PRIVATE_URLS" in os.environ else True
-    settings = _settings(port=arguments.port, allow_private_urls=allow_private)
-    # The terminal is for the person here; what the parts have to say beyond warnings goes to their log files.
-    set_up_logs("warning" if settings.log_level == "info" else settings.log_level, settings.log_format)
-    options = UpOptions(
-        workspace=(arguments.workspace or Path.cwd()).absolute(),
-        demo=arguments.demo,
-        open_browser=not arguments.no_browser,
-    )
-    _run(up(settings, options))
-    return 0
-
-
-def _user_add(arguments: argparse.Namespace) -> int:
-    from gadget_code.accounts import add_user
-
-    password = sys.stdin.readline().rstrip("\r\n")
-    user = _run(add_user(_settings(), arguments.email, password, is_admin=arguments.admin))
-    print(f"{user.email} may sign in now.")
-    return 0
-
-
-def _user_list(arguments: argparse.Namespace) -> int:
-    from gadget_code.accounts import list_users
-
-    users = _run(list_users(_settings()))
-    if arguments.json:
-        print(json.dumps([user.to_wire() for user in users]))
-    else:
-        for user in users:
-            print(f"{user.email}{'  (admin)' if user.is_admin else ''}")
-    return 0
-
-
-def _user_remove(arguments: argparse.Namespace) -> int:
-    from gadget_code.accounts import remove_user
-
-    _run(remove_user(_settings(), arguments.email))
-    print(f"{arguments.email} is removed.")
-    return 0
-
-
-def _login(arguments: argparse.Namespace) -> int:
-    from gadget_code.client.login import DEFAULT_SERVER, ask_and_log_in
-
-    server = (arguments.server or os.environ.get("GADGET_SERVER_URL") or DEFAULT_SERVER).rstrip("/")
-    signed_in = _run(ask_and_log_in(server))
-    print(f"Signed in to {server} as {signed_in.user.email}.")
-    return 0
-
-
-def _prompt(arguments: argparse.Namespace) -> int:
-    from gadget_code.client.asking import asking_for
-    from gadget_code.client.login import sign_in
-    from gadget_code.client.prompt import PromptOptions, run_prompt
-    from gadget_code.client.render import JsonLines, Renderer, Terminal
-
-    options = PromptOptions(
-        text=sys.stdin.read() if arguments.text == "-" else arguments.text,
-        project=arguments.project,
-        session=arguments.session,
-        go_on=arguments.go_on,
-        drone=arguments.drone,
-        model=arguments.model,
-        level=arguments.level,
-    )
-    terminal = Terminal()
-    renderer: Renderer = JsonLines() if arguments.json else terminal
-    ask = asking_for(terminal, is_json=arguments.json)
-
-    async def run() -> bool:
-        interrupts = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, interrupts.set)
-        api = await sign_in(arguments.server)
-        try:
-            return await run_prompt(api, options, renderer, interrupts, ask)
-        finally:
-            await api.close()
-
-    try:
-        return 0 if _run(run()) else 1
-    except asyncio.CancelledError:
-        return 130
-
-
-def _resource(arguments: argparse.Namespace) -> int:
-    from gadget_code.client import resources
-    from gadget_code.client.login import sign_in
-
-    async def run() -> None:
-        api = await sign_in(arguments.server)
-        try:
-            await getattr(resources, arguments.resource)(api, arguments)
-        finally:
-            await api.close()
-
-    _run(run())
-    return 0

@@ -1,14 +1,13 @@
-"""Figures of this process for Prometheus: what was counted, and how late the event loop is."""
+"""Figures of this process for Prometheus: what was counted, and how late event loops are."""
 
-import asyncio
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from gadget_api.drones import LoopLag
 from gadget_api.events import Step, ToolCall, TurnEvent, WorkOrderComplete
+from gadget_api.lag import BUCKETS_S, Lag
 
-_LAG_EVERY_S = 0.5
-_LAG_BUCKETS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+_WORST_MS = (50, 250, 1000)
 
 
 class Metrics:
@@ -18,8 +17,9 @@ class Metrics:
         self.tools: Counter[str] = Counter()
         """By how they ended."""
         self.tokens: Counter[str] = Counter()
-        self._lag_counts = [0] * (len(_LAG_BUCKETS_S) + 1)
-        self._lag_sum_s = 0.0
+        self.lag = Lag()
+        self.drone_lags: dict[str, LoopLag] = {}
+        """Of each drone that is connected to this process, as far as it has said."""
 
     def take(self, events: Sequence[TurnEvent]) -> None:
         """Counts events that were stored by this process."""
@@ -37,18 +37,6 @@ class Metrics:
                 case WorkOrderComplete():
                     self.turns_ended[event.status] += 1
 
-    async def measure_lag(self) -> None:
-        """For as long as the service lives: how much later than asked for the event loop wakes whoever sleeps."""
-        while True:
-            due = time.monotonic() + _LAG_EVERY_S
-            await asyncio.sleep(_LAG_EVERY_S)
-            self.lagged(max(0.0, time.monotonic() - due))
-
-    def lagged(self, lag_s: float) -> None:
-        bucket = next((n for n, most in enumerate(_LAG_BUCKETS_S) if lag_s <= most), len(_LAG_BUCKETS_S))
-        self._lag_counts[bucket] += 1
-        self._lag_sum_s += lag_s
-
     def lines(self) -> Iterable[str]:
         """In Prometheus' text format."""
         yield from counter(
@@ -61,11 +49,28 @@ class Metrics:
         yield f"# HELP {name} How much later than asked for the event loop wakes whoever sleeps."
         yield f"# TYPE {name} histogram"
         total = 0
-        for most, count in zip((*map(str, _LAG_BUCKETS_S), "+Inf"), self._lag_counts, strict=True):
+        for most, count in zip((*map(str, BUCKETS_S), "+Inf"), self.lag.counts, strict=True):
             total += count
             yield f'{name}_bucket{{le="{most}"}} {total}'
-        yield f"{name}_sum {self._lag_sum_s:.6f}"
+        yield f"{name}_sum {self.lag.sum_s:.6f}"
         yield f"{name}_count {total}"
+        name = "gadget_event_loop_lag_max_seconds"
+        yield f"# HELP {name} The most of it since this process began."
+        yield f"# TYPE {name} gauge"
+        yield f"{name} {self.lag.max_s:.6f}"
+        name = "gadget_event_loop_blocked_max_seconds"
+        yield f"# HELP {name} The most of it that was the process's own doing, and not that the machine ran others."
+        yield f"# TYPE {name} gauge"
+        yield f"{name} {self.lag.blocked_s:.6f}"
+        help = "Drones connected to this process, by the most that each blocked its event loop, in milliseconds."
+        yield from gauge("gadget_drones_by_loop_lag", help, self._by_worst(), "most")
+
+    def _by_worst(self) -> Counter[str]:
+        """How many drones there are, and not which: the number of figures does not grow with them."""
+        found = Counter({**dict.fromkeys(map(str, _WORST_MS), 0), "more": 0})
+        for lag in self.drone_lags.values():
+            found[next((str(most) for most in _WORST_MS if lag.blocked_ms <= most), "more")] += 1
+        return found
 
 
 def counter(name: str, help: str, values: Mapping[str, int], label: str | None = None) -> Iterable[str]:

@@ -30,10 +30,11 @@ from gadget_code.client.login import save_login
 from gadget_code.client.prompt import PromptOptions, run_prompt
 from gadget_code.client.render import Terminal
 from gadget_code.demo import DEMO_PROVIDER, DEMO_SLUG, DemoModel, demo_model, demo_project
+from gadget_code.listening import bind, stop_signal
 from gadget_code.settings import Settings
 from gadget_code.store.database import Store, open_store
 from gadget_code.store.users import OWNER_ID
-from gadget_code.web_server import bind, stop_signal, web_server
+from gadget_code.web_server import web_server
 
 _DRONE_READY_S = 60.0
 _DRONE_STOP_S = 15.0

@@ -1,8 +1,7 @@
-"""Running the web service: a socket, uvicorn, and a clean end."""
+"""Running the web service: uvicorn on a socket that listens, and a clean end."""
 
 import asyncio
 import contextlib
-import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -48,43 +47,6 @@ class _Uvicorn(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Signals are `stop_signal`'s: uvicorn would raise them again and end us before the database is stopped."""
         yield
-
-
-@contextlib.contextmanager
-def stop_signal() -> Iterator[asyncio.Event]:
-    """An event that SIGTERM and Ctrl+C set."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    try:
-        yield stop
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
-
-
-def bind(settings: Settings, *, insecure: bool = False) -> tuple[socket.socket, Settings]:
-    """A listening socket, and the settings with the port it got. Raises GadgetError when the address is taken, or is
-    one of the network without TLS in front and that is not said to be meant (`insecure`)."""
-    if not (settings.is_loopback or insecure or settings.is_https):
-        raise GadgetError(
-            ErrorCode.INVALID_REQUEST,
-            f"{settings.host} is reached from the network: put TLS in front and set GADGET_PUBLIC_URL to its https:// "
-            "URL, or say `serve --insecure`.",
-        )
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((settings.host, settings.port))
-    except OSError as exc:
-        listener.close()
-        raise GadgetError(
-            ErrorCode.INVALID_REQUEST,
-            f"{settings.host}:{settings.port} cannot be bound ({exc.strerror}); choose another with --port.",
-        ) from exc
-    return listener, settings.model_copy(update={"port": listener.getsockname()[1]})
 
 
 @asynccontextmanager

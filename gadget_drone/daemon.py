@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +15,7 @@ from gadget_api.drones import DroneStatus, NewRegistration, Sandbox
 from gadget_api.errors import Conflict, ErrorCode, GadgetError, NotFound
 from gadget_api.events import turn_event
 from gadget_api.ids import new_id
+from gadget_api.lag import Lag
 from gadget_api.model import utc_now
 from gadget_api.protocol import PROTOCOL_VERSION
 from gadget_api.traces import Tracer
@@ -115,6 +117,7 @@ class Daemon:
             tracer,
         )
         self._third_party = find_tools({tool.spec.name for tool in BUILT_IN}).tools
+        self._lag = Lag()
         self._tasks: asyncio.TaskGroup | None = None
         self._recovery: asyncio.Future[c.CrashRecoveryResponse] | None = None
         self._question: str | None = None
@@ -206,9 +209,11 @@ class Daemon:
                 blobs = tasks.create_task(self._uploads.run(), name="blobs")
                 repeat = tasks.create_task(self._repeat_availability(), name="availability")
                 terminals = tasks.create_task(self._terminals.run(), name="terminals")
+                lag = tasks.create_task(self._lag.measure(), name="event loop lag")
                 await stop.wait()
                 await asyncio.gather(self._stop(), self._terminals.close())
-                for task in (link, blobs, repeat, terminals, *([self._hello] if self._hello is not None else [])):
+                hello = [self._hello] if self._hello is not None else []
+                for task in (link, blobs, repeat, terminals, lag, *hello):
                     task.cancel()
         except* GadgetError as group:
             raise group.exceptions[0] from None
@@ -281,6 +286,7 @@ class Daemon:
         """Says from time to time that we wait for work: whatever the server believed, it knows better then."""
         while True:
             await asyncio.sleep(_AVAILABLE_AGAIN_S)
+            self._workspace.note_lag(self._lag.seen)
             if self._link.is_up and self._is_idle and find_left_turn(self._workspace) is None:
                 with suppress(GadgetError):
                     await self._become_available()
@@ -289,7 +295,9 @@ class Daemon:
     async def _report(self, status: DroneStatus) -> None:
         self._save_status(status)
         projects = tuple(project.id for project in self._workspace.file.projects)
-        await self._link.call("droneStatus", c.ReportStatus(status=status, projects=projects))
+        lag = self._lag.seen
+        self._workspace.note_lag(lag)
+        await self._link.call("droneStatus", c.ReportStatus(status=status, projects=projects, loop_lag=lag))
 
     def _save_status(self, status: DroneStatus) -> None:
         registration = self._workspace.file.registration
@@ -379,7 +387,6 @@ class Daemon:
         assert self._tasks is not None
         events = running.events
         pump: asyncio.Task[None] | None = None
-        noting: asyncio.Task[None] | None = None
         try:
             self._save_status(DroneStatus.BUSY)
             await self._begin(running.order)
@@ -394,11 +401,8 @@ class Daemon:
                     if not running.is_revoked:
                         await self._hand_over(running)
                     return  # the files stay for the next start, or are let go of by `_abandon`
-            noting = asyncio.create_task(asyncio.to_thread(self._note_end))
-            await events.acknowledged()
+            await asyncio.gather(_to_the_end(self._note_end), events.acknowledged())
         finally:
-            if noting is not None:  # before anybody removes the file
-                await asyncio.wait([noting])
             if running.working is not None:
                 await _cancelled(running.working)
             if pump is not None:
@@ -613,6 +617,20 @@ class Daemon:
         if running.task is not None:
             await asyncio.wait([running.task], timeout=_HAND_OVER_S)
             running.task.cancel()
+
+
+async def _to_the_end(write: Callable[[], None]) -> None:
+    """In a thread, for a slow disk; over when this is left, also by a cancel: nothing is written later."""
+    writing = asyncio.ensure_future(asyncio.to_thread(write))
+    was_cancelled: asyncio.CancelledError | None = None
+    while not writing.done():
+        try:
+            await asyncio.wait([writing])
+        except asyncio.CancelledError as exc:
+            was_cancelled = exc
+    if was_cancelled is not None:
+        raise was_cancelled
+    writing.result()
 
 
 async def _cancelled(task: asyncio.Task[Any]) -> None:

@@ -21,6 +21,7 @@ def status(directory: Path) -> dict[str, Any]:
         "since": holder.since,
         "connected": holder.is_connected,
         "connectionSince": holder.connection_since,
+        "loopLag": holder.loop_lag.to_wire() if holder.loop_lag is not None else None,
         "workspace": view.file.to_wire() if view.file is not None else None,
         "workOrder": view.work_order.to_wire() if view.work_order is not None else None,
         "unacknowledgedTurns": [
@@ -51,6 +52,10 @@ def describe(found: dict[str, Any]) -> str:
     lines.append(f"Drone       {running}")
     if found["running"]:
         lines.append(f"Server      {_connection(found)}")
+        if (lag := found["loopLag"]) is not None:
+            lines.append(
+                f"Event loop  blocked for {lag['blockedMs']} ms at most (late, with others: {lag['maxMs']} ms)"
+            )
     if workspace is not None:
         session = workspace["chatSession"]
         lines.append(f"Session     {session['name'] if session else 'none'}")

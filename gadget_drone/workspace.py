@@ -17,6 +17,7 @@ from typing import Any, Self, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from gadget_api.drones import LoopLag
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.model import WireModel, utc_now
 from gadget_api.projects import Slug
@@ -25,7 +26,7 @@ from gadget_api.workspace_files import WORKSPACE_VERSION, WorkOrderFile, Workspa
 from gadget_drone.durable import remove_file, replace_file
 from gadget_drone.git import ask_git, is_checkout_of
 from gadget_drone.journal import Summary, summarize
-from gadget_drone.workspace_lock import Holder, holder_of, note_connection, take_lock
+from gadget_drone.workspace_lock import Holder, holder_of, note_connection, note_lag, take_lock
 
 GADGET_DIR = ".gadget"
 REASON = "reason.txt"
@@ -113,6 +114,11 @@ class Workspace:
         """For `gadget-drone status`."""
         with suppress(OSError, ValueError):  # nothing depends on it
             note_connection(self._lock_fd, is_connected=is_connected)
+
+    def note_lag(self, lag: LoopLag) -> None:
+        """For `gadget-drone status`."""
+        with suppress(OSError, ValueError):  # nothing depends on it
+            note_lag(self._lock_fd, lag)
 
     def update(self, **changes: Any) -> WorkspaceFile:
         """Changes `workspace.json`; `changes` by Python names. Raises OSError, and then nothing has changed."""

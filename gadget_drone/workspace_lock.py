@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from gadget_api.drones import LoopLag
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.model import iso, utc_now
 
@@ -17,14 +18,16 @@ _MAX_BYTES = 200
 
 @dataclass(frozen=True)
 class Holder:
-    """What the holder of a lock says of itself in it: lines with its process id, when it began (ISO 8601), and whether
-    it is connected since when. A disk that was full has none of it."""
+    """What the holder of a lock says of itself in it: lines with its process id, when it began (ISO 8601), whether it
+    is connected since when, and how late its event loop was. A disk that was full has none of it."""
 
     pid: int | None = None
     since: str | None = None
     is_connected: bool = False
     connection_since: str | None = None
     """Since when it is connected, or not; None: it has not been yet."""
+    loop_lag: LoopLag | None = None
+    """None: it has not said."""
 
 
 def take_lock(path: Path) -> int:
@@ -60,10 +63,21 @@ def take_lock(path: Path) -> int:
 
 
 def note_connection(fd: int, *, is_connected: bool) -> None:
-    """Says in the lock file whether its holder is connected, and since now. Raises OSError."""
-    pid, since, _ = os.pread(fd, _MAX_BYTES, 0).decode("ascii", "replace").split("\n", 2)
+    """Says in the lock file whether its holder is connected, and since now. Raises OSError, ValueError."""
     state = "connected" if is_connected else "disconnected"
-    note = f"{pid}\n{since}\n{state} {iso(utc_now())}\n".encode()
+    _note(fd, connection=f"{state} {iso(utc_now())}")
+
+
+def note_lag(fd: int, lag: LoopLag) -> None:
+    """Says in the lock file how late its holder's event loop was. Raises OSError, ValueError."""
+    _note(fd, lag=f"{lag.max_ms} {lag.blocked_ms} {lag.over_50_ms} {lag.over_250_ms}")
+
+
+def _note(fd: int, *, connection: str | None = None, lag: str | None = None) -> None:
+    pid, since, *noted = os.pread(fd, _MAX_BYTES, 0).decode("ascii", "replace").splitlines()
+    was_connection, was_lag = [*noted, "", ""][:2]
+    lines = (pid, since, was_connection if connection is None else connection, was_lag if lag is None else lag)
+    note = "".join(f"{line}\n" for line in lines).encode()
     os.pwrite(fd, note, 0)
     os.ftruncate(fd, len(note))
 
@@ -73,7 +87,15 @@ def _holder(fd: int) -> Holder:
     if len(lines) < 2 or not lines[0].isdecimal():
         return Holder()
     state, _, since = lines[2].partition(" ") if len(lines) > 2 else ("", "", "")
-    return Holder(int(lines[0]), lines[1], state == "connected", since or None)
+    return Holder(int(lines[0]), lines[1], state == "connected", since or None, _lag(lines[3]) if lines[3:] else None)
+
+
+def _lag(line: str) -> LoopLag | None:
+    numbers = [int(number) for number in line.split() if number.isdecimal()]
+    if len(numbers) != 4:
+        return None
+    most, blocked, over_50, over_250 = numbers
+    return LoopLag(max_ms=most, blocked_ms=blocked, over_50_ms=over_50, over_250_ms=over_250)
 
 
 def holder_of(path: Path) -> Holder | None:

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.loading import FOR_USAGE, unwanted
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("gadget_api", "gadget_ai", "gadget_code", "gadget_drone")
 
@@ -195,9 +197,15 @@ def test_help_loads_nothing_heavy(module: str, command: list[str], tmp_path: Pat
     answer: dict[str, Any] = json.loads(ran.stdout)
     assert answer["status"] == 0
     assert "usage:" in answer["said"]
-    loaded = {name.partition(".")[0] for name in answer["loaded"]}
-    heavy = {"fastapi", "uvicorn", "pymongo", "socketio", "aiohttp", "openai", "ollama", "httpx", "rich", "git"}
-    assert not loaded & heavy
+    assert not unwanted(set(answer["loaded"]), FOR_USAGE)
+
+
+@pytest.mark.parametrize("module", ["gadget_code.cli", "gadget_drone.cli"])
+def test_wrong_usage_loads_nothing_heavy(module: str, tmp_path: Path) -> None:
+    ran = run_python(HELP.replace('"--help"', '"--nonsense"'), module, home=tmp_path)
+    answer: dict[str, Any] = json.loads(ran.stdout)
+    assert answer["status"] == 2
+    assert not unwanted(set(answer["loaded"]), FOR_USAGE)
 
 
 def test_no_module_is_named_after_nothing() -> None:

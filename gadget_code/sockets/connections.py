@@ -137,6 +137,8 @@ class Connections:
             return
         log.info("drone %s is gone: %s", drone_id, reason)
         self._service.rooms.drone_is_gone(drone_id)
+        if not any(other.identity.drone == drone_id for other in self._by_sid.values()):
+            self._service.metrics.drone_lags.pop(drone_id, None)
         await self._service.recorder.forget_socket(sid)
         try:
             drone = await self._service.store.drones.disconnected(drone_id, sid)

@@ -262,6 +262,8 @@ class _DroneHandlers:
     async def status(self, connection: Connection, ask: c.ReportStatus) -> None:
         drone_id = connection.identity.drone
         assert drone_id is not None
+        if ask.loop_lag is not None:
+            self._service.metrics.drone_lags[drone_id] = ask.loop_lag
         changes: dict[str, Any] = {} if ask.projects is None else {"projects": ask.projects}
         if ask.status is DroneStatus.AVAILABLE:
             drone = await self._service.leases.is_free(drone_id, changes)

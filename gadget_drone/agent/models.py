@@ -1,9 +1,11 @@
 """The models of a turn: the one that was chosen, and those to go on with when it does not answer."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 
 from gadget_ai.client import ChatClient
+from gadget_ai.connect import load
 from gadget_ai.errors import LLMError
 from gadget_api.errors import ErrorCode
 from gadget_api.events import Notice
@@ -29,6 +31,7 @@ class Models:
             return False
         while self._left:
             provider = self._left.pop(0)
+            await asyncio.to_thread(load, provider.sdk)
             try:
                 client = self._connect(provider)
             except LLMError as exc:

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from gadget_ai.client import ChatClient
+from gadget_ai.connect import load
 from gadget_api.errors import ErrorCode, ErrorInfo, GadgetError, Unavailable
 from gadget_api.events import Notice, WorkOrderComplete
 from gadget_api.history import is_command
@@ -117,6 +118,7 @@ async def work(plan: TurnPlan, desk: Desk, events: EventStream, control: Control
 
 async def _run(plan: TurnPlan, site: Site, desk: Desk, events: EventStream, control: Control) -> None:
     order = plan.order
+    await asyncio.to_thread(load, order.provider.sdk)
     models = Models(order, desk.clients.of)
     checkpoints = desk.checkpoints(order.project, site.project_dir, order.session.id)
     snapshots = Snapshots(checkpoints, order, events)

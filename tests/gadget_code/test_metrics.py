@@ -2,6 +2,7 @@
 
 import re
 
+from gadget_api.drones import LoopLag
 from gadget_code.metrics import Metrics
 from tests.gadget_code.peers import PlayedDrone, a_finished_turn, a_session
 from tests.harness import User, until
@@ -47,7 +48,7 @@ async def test_what_turns_do_is_counted(admin: User, user: User, drone: PlayedDr
 def test_the_lag_of_the_loop_is_a_histogram() -> None:
     metrics = Metrics()
     for lag_s in (0.0, 0.02, 7.0):
-        metrics.lagged(lag_s)
+        metrics.lag.take(lag_s)
     lines = dict(line.rsplit(" ", 1) for line in metrics.lines() if not line.startswith("#"))
     name = "gadget_event_loop_lag_seconds"
     assert lines[f'{name}_bucket{{le="0.001"}}'] == "1"
@@ -55,3 +56,16 @@ def test_the_lag_of_the_loop_is_a_histogram() -> None:
     assert lines[f'{name}_bucket{{le="5.0"}}'] == "2"
     assert lines[f'{name}_bucket{{le="+Inf"}}'] == lines[f"{name}_count"] == "3"
     assert lines[f"{name}_sum"] == "7.020000"
+    assert lines["gadget_event_loop_lag_max_seconds"] == "7.000000"
+
+
+def test_drones_are_counted_by_how_late_they_were_and_not_named() -> None:
+    metrics = Metrics()
+    for number, most in enumerate((0, 50, 51, 9000, 1000)):
+        metrics.drone_lags[f"drone{number}"] = LoopLag(max_ms=9999, blocked_ms=most, over_50_ms=0, over_250_ms=0)
+    lines = dict(line.rsplit(" ", 1) for line in metrics.lines() if not line.startswith("#"))
+    found = {name: int(value) for name, value in lines.items() if name.startswith("gadget_drones_by_loop_lag")}
+    assert found == {f'gadget_drones_by_loop_lag{{most="{most}"}}': n for most, n in COUNTED.items()}
+
+
+COUNTED = {"50": 2, "250": 1, "1000": 1, "more": 1}

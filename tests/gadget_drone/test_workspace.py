@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from gadget_api.drones import LoopLag
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.ids import new_id
 from gadget_api.model import utc_now
 from gadget_api.workspace_files import LockedSession, WorkOrderFile
+from gadget_drone.status import status
 from gadget_drone.workspace import Workspace, inspect_workspace
 from tests.gadget_drone.conftest import git, project_at
 
@@ -136,6 +138,20 @@ def test_the_holder_says_whether_it_is_connected(place: Path) -> None:
             assert holder is not None
             assert (holder.pid, holder.is_connected) == (os.getpid(), is_connected)
             assert holder.connection_since is not None
+
+
+def test_the_holder_says_how_late_its_event_loop_was_and_who_it_is_stays(place: Path) -> None:
+    lag = LoopLag(max_ms=123456, blocked_ms=77, over_50_ms=12, over_250_ms=3)
+    with Workspace.open(place, hostname="box") as workspace:
+        workspace.note_lag(lag)
+        holder = inspect_workspace(place).holder
+        assert holder is not None
+        assert (holder.pid, holder.loop_lag, holder.connection_since) == (os.getpid(), lag, None)
+        workspace.note_connection(is_connected=True)
+        holder = inspect_workspace(place).holder
+        assert holder is not None
+        assert (holder.loop_lag, holder.is_connected) == (lag, True)
+        assert status(place)["loopLag"] == {"maxMs": 123456, "blockedMs": 77, "over50Ms": 12, "over250Ms": 3}
 
 
 def test_a_child_that_outlives_the_daemon_does_not_keep_the_lock(place: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from PIL import Image as Pillow
 
-from gadget_drone.tools.image import MAX_BYTES, MAX_SIDE
+from gadget_drone.tools.shrinking import MAX_BYTES, MAX_SIDE
 from gadget_drone.tools.tool import Image
 from tests.gadget_drone.tools.conftest import Run
 
