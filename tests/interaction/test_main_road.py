@@ -1,6 +1,7 @@
 """A prompt goes from a client to a drone, works on a real repository, and comes back stored."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -191,16 +192,27 @@ async def test_the_workspace_files_are_as_the_contract_says(stage_for: Any) -> N
     assert order["turnId"] == turn["_id"]
     assert order["status"] == "processing"
     assert order["prompt"] == "Wait."
+    assert {"workspace.json", "work-order.json", "lock"} <= _private(stage.drone.gadget)
     await stage.ide.until_complete(turn["_id"])
-    own = {"home", "tmp", "objects"}  # what commands put there is theirs, and git's objects are read-only too
-    gadget = stage.drone.gadget
-    for path in (path for path in gadget.rglob("*") if not own & set(path.relative_to(gadget).parts[:-1])):
-        mode = path.stat().st_mode & 0o777
-        assert mode == (0o700 if path.is_dir() else 0o600), path
     await stage.drone.until_available()
+    assert {"workspace.json", "drone.log", "checkpoints"} <= _private(stage.drone.gadget)
     after = json.loads((stage.drone.gadget / "workspace.json").read_text())
     assert after["chatSession"] is None
     assert after["workspaceId"] == workspace["workspaceId"]
+
+
+def _private(gadget: Path) -> set[str]:
+    """The names in `.gadget/`, all of them for the drone's user alone."""
+    own = {"home", "tmp", "objects"}  # what commands put there is theirs, and git's objects are read-only too
+    names = set()
+    for path in (path for path in gadget.rglob("*") if not own & set(path.relative_to(gadget).parts[:-1])):
+        try:
+            found = path.stat()
+        except FileNotFoundError:  # the drone works, and replaces and deletes them
+            continue
+        assert found.st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
+        names.add(path.name)
+    return names
 
 
 async def test_two_users_cannot_see_each_other(stage_for: Any, web: Any) -> None:

@@ -1,0 +1,47 @@
+"""What the drone says of itself: to the server, and in `workspace.json` for people to look at."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from gadget_api import commands as c
+from gadget_api.drones import DroneStatus
+from gadget_api.errors import GadgetError
+from gadget_api.lag import Lag
+from gadget_api.model import WireModel
+from gadget_api.workspace import WorkspaceMode
+from gadget_drone.occupancy import Occupancy
+from gadget_drone.workspace import Workspace
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Station:
+    workspace: Workspace
+    occupancy: Occupancy
+    lag: Lag
+    call: Callable[[str, WireModel], Awaitable[None]]
+    """The link's: raises GadgetError."""
+
+    async def report(self, status: DroneStatus) -> None:
+        """Raises GadgetError."""
+        self.save_status(status)
+        projects = tuple(project.id for project in self.workspace.file.projects)
+        lag = self.lag.seen
+        self.workspace.note_lag(lag)
+        await self.call("droneStatus", c.ReportStatus(status=status, projects=projects, loop_lag=lag))
+
+    def save_status(self, status: DroneStatus) -> None:
+        registration = self.workspace.file.registration
+        if registration is not None and registration.status is not status:
+            with suppress(OSError):  # for people to look at; nothing depends on it
+                self.workspace.update(registration=registration.replace(status=status))
+
+    async def enter_mode(self, mode: WorkspaceMode) -> None:
+        self.occupancy.mode = mode
+        try:
+            await self.call("requestWorkspaceMode", c.DroneWorkspaceMode(mode=mode))
+        except GadgetError as exc:
+            log.info("the server does not know yet that the workspace is in mode %s: %s", mode, exc.message)

@@ -1,0 +1,399 @@
+"""The turn that this drone works on: from the offer to its end being stored at the server, over crashes and lost
+connections."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from gadget_api import commands as c
+from gadget_api.drones import DroneStatus
+from gadget_api.errors import Conflict, ErrorCode, GadgetError, NotFound
+from gadget_api.events import turn_event
+from gadget_api.ids import new_id
+from gadget_api.model import utc_now
+from gadget_api.turns import TurnStats
+from gadget_api.work_order import WorkOrder
+from gadget_api.workspace import WorkspaceMode
+from gadget_api.workspace_files import WorkOrderFile
+from gadget_drone.agent.control import Control
+from gadget_drone.agent.resumption import Resumption, taken_over
+from gadget_drone.agent.turn import Desk, work
+from gadget_drone.journal import Journal
+from gadget_drone.link import Handler
+from gadget_drone.occupancy import Occupancy
+from gadget_drone.plans import Plans
+from gadget_drone.recovery import LeftTurn, find_left_turn, forget, go_on, journal_path, load_journal
+from gadget_drone.station import Station
+from gadget_drone.stream import EventStream
+from gadget_drone.workspace import Workspace
+
+log = logging.getLogger(__name__)
+
+_STEP_S = 10.0
+"""How long a stop waits for the running step (reliability promise P11)."""
+_HAND_OVER_S = 5.0
+_BEGIN_AGAIN_S = 1.0
+_ABANDON_S = 5.0
+
+
+@dataclass
+class _Running:
+    """The turn this drone works on, until the server has stored its last event."""
+
+    order: WorkOrder
+    journal: Journal
+    events: EventStream
+    control: Control
+    task: asyncio.Task[None] | None = None
+    """All of it, up to the last acknowledgement."""
+    working: asyncio.Task[bool] | None = None
+    """The loop alone: what a cancel interrupts."""
+    is_revoked: bool = False
+
+
+class Turns:
+    """One at a time. `tasks` is set before the first connection stands."""
+
+    tasks: asyncio.TaskGroup
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        occupancy: Occupancy,
+        station: Station,
+        plans: Plans,
+        desk: Desk,
+        send: Callable[[str, dict[str, Any]], Awaitable[None]],
+        greet: Callable[[], None],
+    ) -> None:
+        """`send` is the link's; `greet` says anew to the server what the drone does."""
+        self._workspace = workspace
+        self._occupancy = occupancy
+        self._station = station
+        self._plans = plans
+        self._desk = desk
+        self._send = send
+        self._greet = greet
+        self._running: _Running | None = None
+        self._is_stopping = False
+        self._recovery: asyncio.Future[c.CrashRecoveryResponse] | None = None
+        self._question: str | None = None
+        """The id of what we last asked about a recovery."""
+
+    @property
+    def handlers(self) -> dict[str, Handler]:
+        return {
+            "processWorkOrder": self.process,
+            "cancelTurn": self.cancel,
+            "steerTurn": self.steer,
+            "answerInquiry": self.answer,
+            "setPolicy": self.set_policy,
+            "turnAck": self.acked,
+            "turnResend": self.resend,
+            "turnRevoked": self.revoked,
+            "crashRecoveryResponse": self.recovered,
+        }
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a turn has the workspace."""
+        return self._running is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a turn would be taken."""
+        return self._running is None and self._recovery is None and not self._is_stopping
+
+    async def become_available(self) -> None:
+        """Tells the server, if it is so. Raises GadgetError."""
+        if self.is_idle:
+            await self._station.report(DroneStatus.AVAILABLE)
+
+    async def say_what_runs(self) -> bool:
+        """The connection stands: tells the server of the turn at work, and sends what it lacks; whether there is one.
+        Raises GadgetError."""
+        running = self._running
+        if running is None:
+            return False
+        await self._station.report(DroneStatus.BUSY)
+        await self._station.call("requestWorkspaceMode", c.DroneWorkspaceMode(mode=self._occupancy.mode))
+        running.events.resend()
+        return True
+
+    async def process(self, ask: c.ProcessWorkOrder) -> None:
+        order = ask.work_order
+        running = self._running
+        if running is not None and running.order.turn.id == order.turn.id and running.order.epoch == order.epoch:
+            return  # an offer that was repeated because our answer was lost
+        if self._is_stopping:
+            raise Conflict(ErrorCode.DRONE_STOPPING, "This drone is stopping.")
+        if running is not None or self._recovery is not None or find_left_turn(self._workspace) is not None:
+            raise Conflict(ErrorCode.DRONE_BUSY, "This drone works on another turn.", retryable=True)
+        self._occupancy.check(order.session.id)
+        base_seq = order.resume.acked_seq if order.resume is not None else 0
+        journal: Journal | None = None
+        try:
+            journal = Journal.create(journal_path(self._workspace, order.turn.id), base_seq=base_seq)
+            self._accept(order, journal, taken_over() if order.resume is not None else None)
+        except OSError as exc:
+            if journal is not None:
+                journal.close()
+            with suppress(OSError):  # the next start clears it up
+                forget(self._workspace, order.turn.id)
+            raise Conflict(ErrorCode.WORKSPACE_REFUSED, takes_nothing(self._workspace, exc)) from exc
+
+    def _accept(self, order: WorkOrder, journal: Journal, resumption: Resumption | None) -> None:
+        """Takes the turn on: from here it survives our death. Raises OSError."""
+        assert self._running is None
+        received_at = utc_now()
+        existing = self._workspace.load_work_order()
+        if existing is not None and existing.turn_id == order.turn.id:
+            received_at = existing.received_at
+        self._workspace.save_work_order(
+            WorkOrderFile(
+                turn_id=order.turn.id,
+                chat_session_id=order.session.id,
+                project_id=order.project.id,
+                work_order_id=order.work_order_id,
+                received_at=received_at,
+                prompt=order.prompt,
+                status="processing",
+            )
+        )
+        self._occupancy.begin(order)
+        stats = order.resume.stats if order.resume is not None else TurnStats()
+        for event in journal.unacked():
+            stats = turn_event.validate_python(event).counted(stats, order.provider.price)
+        events = EventStream(
+            turn_id=order.turn.id,
+            chat_session_id=order.session.id,
+            epoch=order.epoch,
+            journal=journal,
+            send=self._send,
+            stats=stats,
+            price=order.provider.price,
+        )
+        asked = order.resume.inquiries if order.resume is not None else ()
+        control = Control(order.steers, steered=journal.steered, policy=order.policy, inquiries=asked)
+        running = self._running = _Running(order, journal, events, control)
+        running.task = self.tasks.create_task(self._run_turn(running, received_at, resumption), name="turn")
+
+    async def _run_turn(self, running: _Running, received_at: datetime, resumption: Resumption | None) -> None:
+        events = running.events
+        pump: asyncio.Task[None] | None = None
+        try:
+            self._station.save_status(DroneStatus.BUSY)
+            await self._begin(running.order)
+            pump = self.tasks.create_task(events.pump(), name="pump")
+            if not running.journal.is_complete:
+                await events.acknowledged()  # what a crash left: the server's history has it then
+                plan = await self._plans.of(running.order, received_at, resumption)
+                running.working = self.tasks.create_task(work(plan, self._desk, events, running.control), name="work")
+                await asyncio.wait([running.working])
+                is_ended = not running.working.cancelled() and running.working.result()
+                if not is_ended or running.is_revoked:
+                    if not running.is_revoked:
+                        await self._hand_over(running)
+                    return  # the files stay for the next start, or are let go of by `_abandon`
+            await asyncio.gather(_to_the_end(self._note_end), events.acknowledged())
+        finally:
+            if running.working is not None:
+                await _cancelled(running.working)
+            if pump is not None:
+                await _cancelled(pump)
+        await self._let_go(running)
+
+    async def _begin(self, order: WorkOrder) -> None:
+        """Waits until the server has said that the turn is ours still: the offer may have been read long after it was
+        made. When it is not, whoever waits here is cancelled."""
+        self._occupancy.mode = WorkspaceMode.AGENT
+        begin = c.DroneWorkspaceMode(mode=WorkspaceMode.AGENT, turn_id=order.turn.id, epoch=order.epoch)
+        while True:
+            try:
+                await self._station.call("requestWorkspaceMode", begin)
+                return
+            except GadgetError as exc:
+                if exc.code is ErrorCode.STALE_EPOCH:
+                    await self.revoked(c.TurnRevoked(turn_id=order.turn.id, code=exc.code, message=exc.message))
+                log.info("the turn waits to begin: %s", exc.message)
+            await asyncio.sleep(_BEGIN_AGAIN_S)
+
+    async def _hand_over(self, running: _Running) -> None:
+        """Before we end: gives the server a moment to take what it lacks. The rest it gets after the next start."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_HAND_OVER_S):
+                await running.events.acknowledged()
+
+    def _note_end(self) -> None:
+        file = self._workspace.load_work_order()
+        if file is not None:
+            with suppress(OSError):  # the journal has it
+                self._workspace.save_work_order(file.replace(status="completed"))
+
+    async def _let_go(self, running: _Running) -> None:
+        """The turn's end is stored at the server: nothing of it is needed here any more."""
+        if self._running is running:
+            running.journal.close()
+            try:
+                forget(self._workspace, running.order.turn.id)
+            except OSError as exc:  # the next start asks about it, and is told to let go of it
+                log.warning("the files of turn %s stay: %s", running.order.turn.id, exc)
+            self._occupancy.end()
+            self._running = None
+        if self._running is not None:
+            return  # another one was accepted while the last was let go of twice
+        await self._station.enter_mode(WorkspaceMode.IDLE)
+        with suppress(GadgetError):  # the link is down: the next connection says it
+            await self.become_available()
+
+    async def cancel(self, ask: c.CancelTurn) -> None:
+        running = self._turn(ask.turn_id)
+        running.control.is_cancelled = True
+        if running.working is not None and running.control.is_working:
+            running.working.cancel()
+
+    async def steer(self, ask: c.PutSteer) -> None:
+        if not self._turn(ask.turn_id).control.steer(ask):
+            raise Conflict(ErrorCode.RATE_LIMITED, "Too many messages wait for the next step; wait for it.")
+
+    async def answer(self, ask: c.PutAnswer) -> None:
+        self._turn(ask.turn_id).control.put_answer(ask)
+
+    async def set_policy(self, ask: c.SetPolicy) -> None:
+        self._turn(ask.turn_id).control.policy = ask.policy
+
+    def _turn(self, turn: str) -> _Running:
+        if self._running is None or self._running.order.turn.id != turn or self._running.journal.is_complete:
+            raise NotFound("turn at work on this drone")
+        return self._running
+
+    async def acked(self, ask: c.TurnAck) -> None:
+        if self._running is not None and self._running.order.turn.id == ask.turn_id:
+            self._running.events.ack(ask.seq)
+
+    async def resend(self, ask: c.TurnResend) -> None:
+        if self._running is not None and self._running.order.turn.id == ask.turn_id:
+            self._running.events.resend(ask.after_seq)
+
+    async def revoked(self, ask: c.TurnRevoked) -> None:
+        """The turn is not ours, or not under this epoch: stop at once."""
+        running = self._running
+        if running is None or running.order.turn.id != ask.turn_id:
+            return
+        if not running.is_revoked:
+            running.is_revoked = True
+            running.control.is_cancelled = False  # there is no end to be written any more
+            log.warning("turn %s was taken from this drone: %s", ask.turn_id, ask.message)
+            # Not here: what follows waits for answers, which are read by the task that called us.
+            letting_go = self._ask_again if ask.code is ErrorCode.STALE_EPOCH else self._abandon
+            self.tasks.create_task(letting_go(running), name="let go")
+
+    async def _abandon(self, running: _Running) -> None:
+        assert running.task is not None
+        await _cancelled(running.task)
+        await self._let_go(running)
+
+    async def _ask_again(self, running: _Running) -> None:
+        """The epoch is over; whether the turn is still ours under another (our own question may have raised it) the
+        server says. Until then our journal may be the only one that has what was done."""
+        assert running.task is not None
+        await _cancelled(running.task)
+        running.journal.close()
+        self._running = None
+        self._greet()
+
+    # Recovery
+
+    async def recover(self, left: LeftTurn) -> bool:
+        """Asks what shall become of the turn that a crash left, and does it; whether it goes on here."""
+        journal = load_journal(self._workspace, left.turn_id)
+        answered = self._recovery = asyncio.get_running_loop().create_future()
+        self._question = new_id()
+        try:
+            await self._station.call(
+                "requestCrashRecovery",
+                c.RequestCrashRecovery(
+                    workspace_id=self._workspace.file.workspace_id,
+                    turn_id=left.turn_id,
+                    chat_session_id=left.chat_session_id,
+                    last_seq=journal.last_seq if journal is not None else 0,
+                    question=self._question,
+                ),
+            )
+            async with asyncio.timeout(_STEP_S):
+                response = await answered
+            log.warning("turn %s was left by a crash: %s", left.turn_id, response.action)
+            if response.action is c.RecoveryAction.DISCARD or response.work_order is None:
+                if journal is not None:
+                    journal.close()
+                forget(self._workspace, left.turn_id)
+                return False
+            await asyncio.sleep(response.retry_delay / 1000)
+            journal, resumption = go_on(self._workspace, response, journal)
+            self._accept(response.work_order, journal, resumption)
+            return True
+        except BaseException:
+            if journal is not None:
+                journal.close()  # as it was: the next try, or the next start, asks again
+            raise
+        finally:
+            if self._recovery is answered:
+                self._recovery = None
+
+    async def recovered(self, response: c.CrashRecoveryResponse) -> None:
+        is_late = response.question not in (None, self._question)
+        if self._recovery is not None and not self._recovery.done() and not is_late:
+            self._recovery.set_result(response)
+
+    # The end
+
+    async def stop(self) -> None:
+        """Lets the running step end, hands over what it can, and leaves the rest for the next start."""
+        self._is_stopping = True
+        running = self._running
+        if running is None:
+            return
+        log.info("stopping: waiting for the running step")
+        running.control.is_stopping = True
+        if running.working is not None and not running.working.done():
+            if not (running.events.is_waiting or running.control.is_asking):  # no step runs then
+                await asyncio.wait([running.working], timeout=_STEP_S)
+            running.working.cancel()
+            await asyncio.wait([running.working])
+        if running.task is not None:
+            await asyncio.wait([running.task], timeout=_HAND_OVER_S)
+            running.task.cancel()
+
+    def close(self) -> None:
+        """The drone ends; what is left goes on with its next start."""
+        if self._running is not None:
+            self._running.journal.close()
+
+
+def takes_nothing(workspace: Workspace, exc: OSError) -> str:
+    return f"The workspace cannot be written to ({exc.strerror}): make room in {workspace.dir}."
+
+
+async def _to_the_end(write: Callable[[], None]) -> None:
+    """In a thread, for a slow disk; over when this is left, also by a cancel: nothing is written later."""
+    writing = asyncio.ensure_future(asyncio.to_thread(write))
+    was_cancelled: asyncio.CancelledError | None = None
+    while not writing.done():
+        try:
+            await asyncio.wait([writing])
+        except asyncio.CancelledError as exc:
+            was_cancelled = exc
+    if was_cancelled is not None:
+        raise was_cancelled
+    writing.result()
+
+
+async def _cancelled(task: asyncio.Task[Any]) -> None:
+    """Cancels the task until it is over: one cancel may be swallowed by a wait that was just over."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=_ABANDON_S)
