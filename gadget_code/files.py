@@ -74,8 +74,8 @@ class Files:
     rooms: Rooms
     _asking: Slots = field(default_factory=lambda: Slots(at_once=8, waiting=64, wait_s=30.0))
     """By drone: one that does not answer is in the way of its own questions, and of no other's."""
-    _whole: Slots = field(default_factory=lambda: Slots(at_once=8, waiting=64, wait_s=30.0))
-    """By user: files of more than one piece, in memory."""
+    _whole: Slots = field(default_factory=lambda: Slots(at_once=3, waiting=64, wait_s=30.0))
+    """By user: files of more than one piece, each in memory, and twice for a moment."""
     _writing: Slots = field(default_factory=lambda: Slots(at_once=1, waiting=16, wait_s=30.0))
     """By drone: what is written goes in one message, and of more than one a socket that is slow would be cut."""
     _pieces: Slots = field(default_factory=lambda: Slots(at_once=_PIECES_AT_ONCE, waiting=256, wait_s=30.0))
@@ -149,7 +149,7 @@ class Files:
         if first.size_bytes > MAX_READ_BYTES:
             raise TooLarge(f"Files of {MAX_READ_BYTES // 1024**2} MiB at most are shown; look at it in a terminal.")
         if first.size_bytes <= c.MAX_CHUNK_BYTES:
-            version, data = await asyncio.to_thread(_joined, [first.data])
+            version, data = await asyncio.to_thread(_joined, await asyncio.to_thread(_decoded, [first.data]))
         else:
             async with self._whole.taken(at.user):
                 version, data = await self._rest(at, ask, first)
@@ -157,7 +157,7 @@ class Files:
 
     async def _rest(self, at: _At, ask: c.ReadFile, first: c.FileRead) -> tuple[str, bytes]:
         """The version and the bytes of what begins with the piece `first`."""
-        pieces = [first.data]
+        pieces = await asyncio.to_thread(_decoded, [first.data])
         offsets = range(c.MAX_CHUNK_BYTES, first.size_bytes, c.MAX_CHUNK_BYTES)
         for batch in (offsets[n : n + _PIECES_AT_ONCE] for n in range(0, len(offsets), _PIECES_AT_ONCE)):
             rest = [ask.replace(offset=offset, version=first.version) for offset in batch]
@@ -166,7 +166,7 @@ class Files:
                     asked = [asking.create_task(self._piece(at, each)) for each in rest]
             except* GadgetError as group:
                 raise group.exceptions[0] from None
-            pieces += [task.result().data for task in asked]
+            pieces += await asyncio.to_thread(_decoded, [task.result().data for task in asked])
         return await asyncio.to_thread(_joined, pieces)
 
     async def _piece(self, at: _At, ask: c.ReadFile) -> c.FileRead:
@@ -180,13 +180,18 @@ class Files:
             raise _as_asked(exc) from exc
 
 
-def _joined(pieces: list[str]) -> tuple[str, bytes]:
-    """The version and the bytes that pieces in base64 make."""
+def _decoded(pieces: list[str]) -> list[bytes]:
+    """What pieces in base64 hold. Raises Unavailable."""
     try:
-        data = b"".join(base64.b64decode(piece, validate=True) for piece in pieces)
+        return [base64.b64decode(piece, validate=True) for piece in pieces]
     except ValueError:  # binascii's is one, and that of a text with other characters
         message = "The drone gave an answer that makes no sense; see whether it is of the same version."
         raise Unavailable(ErrorCode.DRONE_OFFLINE, message) from None
+
+
+def _joined(pieces: list[bytes]) -> tuple[str, bytes]:
+    """The version and the bytes that pieces make."""
+    data = b"".join(pieces)
     return hashlib.sha256(data).hexdigest(), data
 
 
