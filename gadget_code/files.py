@@ -72,6 +72,8 @@ class Files:
 
     store: Store
     rooms: Rooms
+    sending: Slots = field(default_factory=lambda: Slots(at_once=4, waiting=4, wait_s=10.0))
+    """By user: large files that are on their way to who asked."""
     _asking: Slots = field(default_factory=lambda: Slots(at_once=8, waiting=64, wait_s=30.0))
     """By drone: one that does not answer is in the way of its own questions, and of no other's."""
     _whole: Slots = field(default_factory=lambda: Slots(at_once=3, waiting=64, wait_s=30.0))
