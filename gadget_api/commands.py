@@ -268,7 +268,7 @@ class FileRead(WireModel):
     version: FileVersion
     size_bytes: Count
     """Of the whole file."""
-    data: str
+    data: Annotated[str, StringConstraints(max_length=(MAX_CHUNK_BYTES + 2) // 3 * 4)]
     """Base64; empty past the end."""
 
 

@@ -2,11 +2,14 @@
 
 import asyncio
 import re
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Annotated, Any
 from urllib.parse import quote, unquote_to_bytes
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import Field
+from starlette.types import Receive, Scope, Send
 
 from gadget_api.errors import InvalidInput, TooLarge
 from gadget_api.files import (
@@ -32,7 +35,28 @@ _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; sandbox",
     "Cache-Control": "private, no-cache",
 }
+_PIECE_BYTES = 256 * 1024
+_SENT_S = 600.0
+"""For a file of 32 MiB: half a megabit a second. Who reads it slower, or not at all, is cut."""
 _ETAG = re.compile(r'"([0-9a-f]{64})"')
+
+
+class _InPieces(Response):
+    """Sends its body no faster than it is taken, and holds `place` until then: a connection that does not read keeps a
+    file in memory, and a user has so many of these."""
+
+    def __init__(self, content: bytes, headers: Mapping[str, str], place: AbstractAsyncContextManager[None]) -> None:
+        super().__init__(content, headers=dict(headers))
+        self._place = place
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._place:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_SENT_S):
+                    await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+                    for start in range(0, len(self.body), _PIECE_BYTES):
+                        piece, end = bytes(self.body[start : start + _PIECE_BYTES]), start + _PIECE_BYTES
+                        await send({"type": "http.response.body", "body": piece, "more_body": end < len(self.body)})
 
 
 def check_utf8(request: Request) -> None:
@@ -99,6 +123,8 @@ async def read_file(
         headers["Content-Disposition"] = f"attachment; filename*=UTF-8''{quote(path.rpartition('/')[2], safe='')}"
     # As a header, for the response adds a charset of its own to a text's media type.
     headers["Content-Type"] = await asyncio.to_thread(media_type_of, content.data)
+    if len(content.data) > _PIECE_BYTES:
+        return _InPieces(content.data, headers, service.files.sending.taken(caller.user))
     return Response(content.data, headers=headers)
 
 

@@ -2,6 +2,7 @@
 process holds their socket."""
 
 import asyncio
+import time
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -18,6 +19,8 @@ CALL_S = 5.0
 
 ReplyT = TypeVar("ReplyT", bound=WireModel)
 _NONSENSE = "The drone gave an answer that makes no sense; see whether it is of the same version."
+_SILENT = "The drone does not answer; see whether it runs."
+_SILENT_S = 10.0
 _AWAY = "The drone is not connected; it is asked again when it is back."
 
 
@@ -43,6 +46,9 @@ class Rooms:
         self._server = server
         self._asked: dict[str, set[asyncio.Future[Any]]] = {}
         """By drone: what it was asked and has not answered."""
+        self._silent: dict[str, float] = {}
+        """By drone that did not answer in time, and has not since: until when who is in a hurry does not wait for it
+        (monotonic seconds)."""
 
     async def tell_user(self, user: str, event: str, message: WireModel) -> None:
         """To every IDE connection of the user."""
@@ -70,6 +76,12 @@ class Rooms:
         """Asks the drone and waits for its yes. Raises Conflict with the drone's code, or Unavailable."""
         await self._call(drone, event, message, timeout)
 
+    def check_answers(self, drone: str) -> None:
+        """Raises Unavailable while the drone is silent: for what is asked again and again, as keys that are typed,
+        where each would wait, and all that comes behind them on the same socket, its pings too."""
+        if time.monotonic() < self._silent.get(drone, 0.0):
+            raise Unavailable(ErrorCode.DRONE_OFFLINE, _SILENT)
+
     async def ask_drone(
         self, drone: str, event: str, message: WireModel, reply: type[ReplyT], *, timeout: float
     ) -> ReplyT:
@@ -86,6 +98,7 @@ class Rooms:
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def answer(*reply: Any) -> None:
+            self._silent.pop(drone, None)
             if not answered.done():
                 answered.set_result(reply[0] if reply else None)
 
@@ -95,7 +108,9 @@ class Rooms:
             await self._server.emit(event, message.to_wire(), room=drone_room(drone), callback=answer)
             reply = await asyncio.wait_for(answered, timeout)
         except TimeoutError:
-            raise Unavailable(ErrorCode.DRONE_OFFLINE, "The drone does not answer; see whether it runs.") from None
+            if timeout <= CALL_S:  # else the question may be a long one
+                self._silent[drone] = time.monotonic() + _SILENT_S
+            raise Unavailable(ErrorCode.DRONE_OFFLINE, _SILENT) from None
         finally:
             waiting.discard(answered)
             if not waiting:
@@ -110,6 +125,7 @@ class Rooms:
 
     def drone_is_gone(self, drone: str) -> None:
         """Its socket is closed: nothing that it was asked over it will be answered."""
+        self._silent.pop(drone, None)
         for asked in self._asked.get(drone, ()):
             if not asked.done():
                 asked.set_exception(Unavailable(ErrorCode.DRONE_OFFLINE, _AWAY))

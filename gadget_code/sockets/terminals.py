@@ -90,10 +90,11 @@ class _IdeTerminals:
             rows=ask.rows,
             project=OrderProject(id=project.id, name=project.name, slug=project.slug, git_url=project.git_url),
         )
+        self._rooms.check_answers(drone.id)
         return await self._rooms.ask_drone(drone.id, "openTerminal", start, t.TerminalOpened, timeout=CALL_S)
 
     async def attach(self, connection: Connection, ask: t.AttachTerminal) -> t.TerminalAttached:
-        drone = connection.terminals.get(ask.terminal_id) or await self._host(connection, ask.chat_session_id)
+        drone = await self._drone(connection, ask)
         # First in, so that nothing is said between the answer and this; who asks sorts it by offsets.
         await self._enter(connection, drone, ask.terminal_id)
         try:
@@ -114,11 +115,19 @@ class _IdeTerminals:
     async def close(self, connection: Connection, ask: t.CloseTerminal) -> None:
         await self._rooms.call_drone(await self._drone(connection, ask), "closeTerminal", ask)
 
-    async def _drone(self, connection: Connection, ask: t.WriteTerminal | t.ResizeTerminal | t.CloseTerminal) -> str:
-        return connection.terminals.get(ask.terminal_id) or await self._host(connection, ask.chat_session_id)
+    async def _drone(
+        self, connection: Connection, ask: t.AttachTerminal | t.WriteTerminal | t.ResizeTerminal | t.CloseTerminal
+    ) -> str:
+        attached = connection.terminals.get(ask.terminal_id)
+        if attached is None:
+            return await self._host(connection, ask.chat_session_id)
+        self._rooms.check_answers(attached)
+        return attached
 
     async def _host(self, connection: Connection, session_id: str) -> str:
-        return (await drone_of(self._store, await self._session(connection, session_id))).id
+        drone = await drone_of(self._store, await self._session(connection, session_id))
+        self._rooms.check_answers(drone.id)
+        return drone.id
 
     async def _session(self, connection: Connection, session_id: str) -> ChatSession:
         return await self._store.sessions.owned(connection.identity.user, session_id)

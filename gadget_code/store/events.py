@@ -105,6 +105,8 @@ class EventStore:
         try:
             await self.collection.insert_many(documents, ordered=False)
         except BulkWriteError as exc:
+            if exc.details["writeConcernErrors"]:  # whatever was inserted, no majority has said that it has it
+                raise
             failed = {error["index"]: error["code"] for error in exc.details["writeErrors"]}
         else:
             return [[] for _ in groups]

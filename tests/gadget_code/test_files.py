@@ -104,14 +104,51 @@ async def test_a_file_that_is_another_each_time_is_given_up(user: User) -> None:
         # A drone that says one thing and sends another is not believed.
         drone.answers["readFile"] = read(b"one", version="0" * 64)
         problem(await user.http.get(url), 409, "fileChanged")
-        drone.answers["readFile"] = read(b"one", data="no base64!")
-        problem(await user.http.get(url), 503, "droneOffline")
+        for data in ("no base64!", "ééé=", "AAAA" * 90_000):
+            drone.answers["readFile"] = read(b"one", data=data)
+            problem(await user.http.get(url), 503, "droneOffline")
         drone.answers["readFile"] = read(b"one", sizeBytes=2**40)
         problem(await user.http.get(url), 413, "tooLarge")
         drone.answers["readFile"] = {"ok": True, "sizeBytes": "?"}
         problem(await user.http.get(url), 503, "droneOffline")
         drone.answers["readFile"] = read(b"one")
         assert (await user.http.get(url)).content == b"one"
+
+
+async def test_a_drone_that_does_not_answer_is_in_the_way_of_no_other(user: User) -> None:
+    async with PlayedDrone(user, "one") as one, PlayedDrone(user, "two") as two:
+        one.answers["listFiles"], two.answers["listFiles"] = None, LISTED
+        lost = await a_session(user, workspaceId=one.workspace_id)
+        session = await a_session(user, workspaceId=two.workspace_id)
+        asking = [asyncio.create_task(user.http.get(f"/sessions/{lost['_id']}/files")) for _ in range(8)]
+
+        async def all_asked() -> bool | None:
+            return asked(one) == 8 or None
+
+        await until(all_asked)
+        assert (await user.http.get(f"/sessions/{session['_id']}/files")).status_code == 200
+        assert not any(task.done() for task in asking)
+        await one.disconnect()
+        for answer in await asyncio.gather(*asking):
+            problem(answer, 503, "droneOffline")
+
+
+async def test_what_is_typed_to_a_drone_that_does_not_answer_is_in_the_way_of_nothing(user: User) -> None:
+    async with PlayedDrone(user, "one") as one, Ide(user) as ide:
+        session, terminal = await a_session(user), new_id()
+        one.answers["writeTerminal"] = None
+        key = {"chatSessionId": session["_id"], "terminalId": terminal, "data": "YQ=="}
+        keys = [asyncio.create_task(ide.call("writeTerminal", key)) for _ in range(8)]
+        # On the same socket, behind all of them: five seconds for each would cost it its pings, and be its end.
+        assert (await ide.select(session["_id"]))["ok"]
+        assert {reply["error"]["code"] for reply in await asyncio.gather(*keys)} == {"droneOffline"}
+        assert asked(one, "writeTerminal") == 1
+        # Another connection is another chance.
+        await one.disconnect()
+        one.answers.clear()
+        await one.connect()
+        await one.report("available")
+        assert (await ide.call("writeTerminal", key))["ok"]
 
 
 async def test_so_many_at_a_time_the_rest_waits_and_the_last_are_sent_away() -> None:

@@ -3,11 +3,13 @@
 import asyncio
 import hashlib
 import io
+import os
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -15,7 +17,7 @@ from PIL import Image
 
 from gadget_ai.testing.script import Call, Reply, Script, Text
 from tests.gadget_code.peers import problem
-from tests.harness import Drone, User, Web, git, repository
+from tests.harness import WAIT_S, Drone, User, Web, git, repository
 
 FILES = {
     "README.md": "# A project\n",
@@ -273,3 +275,26 @@ async def test_while_the_agent_works_files_are_read_only(stage_for: Any) -> None
     # What is deleted now is in a checkpoint.
     assert (await place.delete("app.py")).status_code == 200
     assert "is of the files before app.py was deleted" in stage.drone.output
+
+
+async def test_those_who_ask_for_large_files_and_do_not_read_them_are_few(place: Place) -> None:
+    big = os.urandom(16 * 2**20)
+    (place.checkout / "big").write_bytes(big)
+    url = urlsplit(place.user.url)
+    request = (
+        f"GET /api/v1{place.url}/content?path=big HTTP/1.1\r\nHost: {url.netloc}\r\n"
+        f"Authorization: Bearer {place.user.token}\r\n\r\n"
+    )
+    unread = []
+    for _ in range(4):
+        reader, writer = await asyncio.open_connection(url.hostname, url.port, limit=2**16)
+        writer.write(request.encode())
+        assert b" 200 " in await asyncio.wait_for(reader.readline(), WAIT_S)
+        unread.append(writer)
+    problem(await place.get("big"), 429, "rateLimited")
+    assert (await place.get("README.md")).status_code == 200
+    for writer in unread:
+        writer.transport.abort()
+    again = await place.get("big")
+    assert (again.status_code, again.content) == (200, big)
+    assert (await place.user.http.head(f"{place.url}/content?path=big")).headers["content-length"] == str(len(big))

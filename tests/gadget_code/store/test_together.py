@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from pymongo import AsyncMongoClient
+from pymongo import AsyncMongoClient, WriteConcern
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 
+from gadget_api.errors import Unavailable
 from gadget_code.store.database import Store
 from gadget_code.store.events import EventStore
 from gadget_code.store.records import Document
@@ -95,6 +96,17 @@ async def test_many_turns_at_once_ask_the_database_a_few_times_and_each_learns_i
         assert (await store.turns.owned("u", one.id)).last_seq == 1
     # The late ones ask for themselves about the events that are there.
     assert len([name for name in counted.names if name not in ("hello", "endSessions")]) <= 8 + len(late), counted.names
+
+
+async def test_what_no_majority_has_is_not_stored(store: Store) -> None:
+    made = await store.turns.insert(turn(status="processing", epoch=1))
+    # Of the one server that there is, two are asked for.
+    alone = store.database.events.with_options(write_concern=WriteConcern(2, wtimeout=1000))
+    with pytest.raises(Unavailable):
+        await EventStore(alone, None).put(made.id, deltas(1))
+    # It is there all the same, and what is told again is taken.
+    assert await store.record(made, deltas(1), made.replace(last_seq=1), [])
+    assert len(await store.events.after(made.id, 0, up_to=9, limit=9)) == 1
 
 
 @pytest.mark.parametrize("n", [1, 40])
