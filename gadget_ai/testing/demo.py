@@ -99,7 +99,9 @@ def demo_script() -> Script:
 
 
 def demo_reply(request: RequestView) -> Reply:
-    """The next step towards passing tests."""
+    """The next step towards passing tests; a name for the session where one is asked for, which no tools come with."""
+    if not request.tools:
+        return Reply(Text("Roman numerals and their tests"))
     steps = list(_steps_since_prompt(request.messages))
     done = [name for name, _, _ in steps]
     source = next((result for name, _, result in reversed(steps) if name == "read"), "")

@@ -83,7 +83,7 @@ def test_a_command_is_typed_and_after_a_reload_all_is_there_once(
     page.keyboard.press("Control+`")
     expect(page.get_by_role("region", name="Terminal")).to_be_hidden()
     expect(page.get_by_label("Prompt", exact=True)).to_be_focused()
-    page.get_by_role("button", name="Show or hide the terminal").click()
+    page.get_by_role("button", name="Terminal", exact=True).click()
     expect(rows_of(page)).to_contain_text("after")
     expect(page.get_by_role("tab")).to_have_count(1)
 
@@ -283,7 +283,7 @@ def test_axe_finds_nothing_with_the_terminal_open(
 def test_it_fits_on_a_small_screen(drone: Drone, ada: User, session: dict[str, Any], open_page: OpenPage) -> None:
     page = open_page(ada, f"/s/{session['_id']}", viewport=SMALL, has_touch=True, is_mobile=True)
     expect(page.get_by_label("Prompt", exact=True)).to_be_visible()
-    page.get_by_role("button", name="Show or hide the terminal").click()
+    page.get_by_role("button", name="Terminal", exact=True).click()
     expect(rows_of(page)).to_contain_text("$")
     expect(page.get_by_label(re.compile("^Terminal input"))).to_be_focused()
     run(page, "stty size; echo 'a line that is longer than what such a small screen can show in one'")
