@@ -148,7 +148,13 @@ async def _session(api: ApiClient, options: PromptOptions) -> ChatSession:
         async for item in api.items("/sessions", project=project):
             return await _changed(api, ListedSession.model_validate(item), drone, options.level)
     provider, model = await _model(api, options.model)
-    new = {"name": _name(options.text), "project": project, "provider": provider, "selectedModel": model, "drone": drone}
+    new = {
+        "name": _name(options.text),
+        "project": project,
+        "provider": provider,
+        "selectedModel": model,
+        "drone": drone,
+    }
     if options.level is not None:
         new["level"] = options.level
     return ChatSession.model_validate(await api.post("/sessions", new))

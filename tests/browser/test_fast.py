@@ -161,7 +161,9 @@ def test_a_session_of_a_thousand_turns_opens_at_its_newest(
     turns, elements = page.evaluate(
         "() => [document.querySelectorAll('article.turn').length, document.querySelectorAll('*').length]"
     )
-    print(f"{TURNS} turns: the newest after {took_ms:.0f} ms, {len(asked)} requests, {turns} turns, {elements} elements")
+    print(
+        f"{TURNS} turns: the newest after {took_ms:.0f} ms, {len(asked)} requests, {turns} turns, {elements} elements"
+    )
     assert took_ms < OPENED_MS
     assert 0 < turns <= MOST_TURNS_SHOWN
     assert elements < MOST_ELEMENTS
