@@ -25,6 +25,7 @@ NUMERALS = [
 """
 
 DEMO_FILES: dict[str, str] = {
+    ".gitignore": "__pycache__/\n",
     "README.md": """\
 # Roman numerals
 
@@ -71,6 +72,8 @@ if __name__ == "__main__":
 DEMO_PROMPT = "The tests of this project fail. Find out why, mend it, and run them again."
 
 TEST_COMMAND = "python3 -m unittest -v"
+_ASKS_FOR_NAME = "Name this conversation"
+"""How a drone begins when it wants a name for a session."""
 _DELTA_CHARS = 5
 _DELTA_PAUSE_S = 0.025
 
@@ -99,7 +102,9 @@ def demo_script() -> Script:
 
 
 def demo_reply(request: RequestView) -> Reply:
-    """The next step towards passing tests."""
+    """The next step towards passing tests; a name for the session where one is asked for, which no tools come with."""
+    if not request.tools and any(text_of(message).startswith(_ASKS_FOR_NAME) for message in request.messages):
+        return Reply(Text("Roman numerals and their tests"))
     steps = list(_steps_since_prompt(request.messages))
     done = [name for name, _, _ in steps]
     source = next((result for name, _, result in reversed(steps) if name == "read"), "")

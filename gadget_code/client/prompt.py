@@ -19,6 +19,8 @@ from gadget_code.client.api import ApiClient
 from gadget_code.client.render import Renderer
 from gadget_code.client.watcher import Watcher, turn_of
 
+_MOST_NAME = 60
+
 
 @dataclass(frozen=True)
 class PromptOptions:
@@ -146,11 +148,22 @@ async def _session(api: ApiClient, options: PromptOptions) -> ChatSession:
         async for item in api.items("/sessions", project=project):
             return await _changed(api, ListedSession.model_validate(item), drone, options.level)
     provider, model = await _model(api, options.model)
-    name = " ".join(options.text.split())[:60]
-    new = {"name": name, "project": project, "provider": provider, "selectedModel": model, "drone": drone}
+    new = {
+        "name": _name(options.text),
+        "project": project,
+        "provider": provider,
+        "selectedModel": model,
+        "drone": drone,
+    }
     if options.level is not None:
         new["level"] = options.level
     return ChatSession.model_validate(await api.post("/sessions", new))
+
+
+def _name(prompt: str) -> str:
+    """Its first words, for a list of sessions."""
+    words = " ".join(prompt.split())
+    return words if len(words) <= _MOST_NAME else words[: _MOST_NAME - 1].rsplit(" ", 1)[0] + "…"
 
 
 async def _changed(api: ApiClient, session: ChatSession, drone: str | None, level: str | None) -> ChatSession:

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from gadget_ai.testing.script import Call, Reply, RequestView, Script, Text
+from gadget_ai.testing.server import ScriptedServer
 from gadget_api.ids import new_id
 from tests.browser.conftest import a_session
 from tests.browser.loop import Loop
@@ -70,33 +71,36 @@ def answer(request: RequestView) -> Reply:
     return [*PROMPTS.get(str(request.messages[asked]["content"]), []), Reply(Text("Done: see `app.py:2`."))][done]
 
 
-@pytest.fixture
-def site(
-    loop: Loop,
-    ada: User,
-    model: Callable[[Script], Any],
-    drone_for: Callable[[User], Drone],
-    tmp_path: Path,
-) -> Site:
+def set_up(loop: Loop, user: User, server: ScriptedServer, drone: Drone, tmp_path: Path) -> Site:
+    """A session of one turn, and files in its project that git does not know."""
     origin = repository(tmp_path / "project", FILES)
-    server = model(Script(answer))
-    drone = drone_for(ada)
 
     async def started() -> dict[str, Any]:
-        session = await a_session(ada, str(origin), server.openai_url, name="The session", level="full")
-        async with Ide(ada) as ide:
+        session = await a_session(user, str(origin), server.openai_url, name="The session", level="full")
+        async with Ide(user) as ide:
             turn = await ide.submit(session["_id"], "Hello.", new_id())
-        await ada.until_over(turn["_id"])
+        await user.until_over(turn["_id"])
         await drone.until_available()
         return session
 
     session = loop.run(started())
-    project = loop.run(ada.get(f"/projects/{session['project']}"))
+    project = loop.run(user.get(f"/projects/{session['project']}"))
     root = drone.workspace / project["slug"]
     (root / "build").mkdir()
     (root / "build" / "out.bin").write_bytes(bytes(range(256)))
     (root / "pixel.png").write_bytes(PIXEL)
-    return Site(loop, ada, drone, session, root)
+    return Site(loop, user, drone, session, root)
+
+
+@pytest.fixture
+def site(
+    loop: Loop,
+    ada: User,
+    model: Callable[[Script], ScriptedServer],
+    drone_for: Callable[[User], Drone],
+    tmp_path: Path,
+) -> Site:
+    return set_up(loop, ada, model(Script(answer)), drone_for(ada), tmp_path)
 
 
 def panel(page: Page) -> Locator:

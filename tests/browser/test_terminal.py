@@ -24,12 +24,17 @@ def session(loop: Loop, ada: User) -> dict[str, Any]:
     return loop.run(a_session(ada, *NOWHERE, name="The session"))
 
 
-@pytest.fixture
-def drone(ada: User, drone_for: Callable[[User], Drone], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Drone:
+def plain_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What terminals of drones that are started from now on run."""
     plain = tmp_path / "plain"
     plain.write_text("#!/bin/sh\nPS1='$ ' exec /bin/sh -i\n")
     plain.chmod(0o755)
     monkeypatch.setenv("SHELL", str(plain))
+
+
+@pytest.fixture
+def drone(ada: User, drone_for: Callable[[User], Drone], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Drone:
+    plain_shell(monkeypatch, tmp_path)
     return drone_for(ada)
 
 

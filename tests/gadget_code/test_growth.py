@@ -40,7 +40,7 @@ class Store:
         assert model is not None
         said = list(events.find({"turn": turn}))
         ids = sorted(new_id() for _ in range(times))
-        earlier = ids if session != model["session"] else [f"0{id[1:]}" for id in ids]
+        earlier = ids if session != model["session"] else [f"00{id[2:]}" for id in ids]
         turns.insert_many([{**model, "_id": id, "session": session, "promptId": new_id()} for id in earlier])
         events.insert_many(
             [{**event, "_id": f"{id}:{event['seq']:010d}", "turn": id} for id in earlier for event in said]

@@ -66,6 +66,8 @@ export class OpenFile {
   imageUrl = $state<string | null>(null);
   sizeBytes = $state<number | null>(null);
   place = $state.raw<Place | null>(null);
+  /** It was gone to by name: the keys that come next are for its text, as soon as that is there. */
+  isFocusWanted = $state(false);
   /** Another kind of file has come: the editor begins anew. */
   generation = $state(0);
 

@@ -103,6 +103,7 @@ export class Files {
   activate(file: OpenFile | null): void {
     this.active = file;
     if (file !== null) {
+      file.isFocusWanted = false;
       if (file.state === "loading" || file.state === "failed") void file.load();
       else void file.look();
     }

@@ -19,6 +19,7 @@ from gadget_ai.testing.demo import DEMO_FILES, DEMO_PROMPT, MODEL_ID, demo_reply
 from gadget_ai.testing.script import Pause, Reply, RequestView, Script, Text, Think
 from gadget_api.messages import Message, ModelMessage, ToolMessage, UserMessage
 from gadget_api.providers import ApiType
+from gadget_drone.agent import title
 from tests.gadget_ai.conftest import provider
 
 SERVE = [sys.executable, "-m", "gadget_ai.testing", "--port", "0"]
@@ -101,6 +102,12 @@ def test_a_demo_turn_takes_seconds() -> None:
     pauses_s = [delta.seconds for delta in demo_reply(request).deltas() if isinstance(delta, Pause)]
     assert 0.2 < sum(pauses_s) < 3
     assert all(0.02 <= pause_s <= 0.04 for pause_s in pauses_s)
+
+
+def test_a_session_that_has_no_name_gets_one_of_few_words() -> None:
+    messages = [{"role": "system", "content": title._ASK}, {"role": "user", "content": DEMO_PROMPT}]
+    reply = demo_reply(RequestView("openai", MODEL_ID, messages, [], {}, b""))
+    assert reply.pieces == (Text("Roman numerals and their tests"),)
 
 
 def test_the_project_is_written(tmp_path: Path) -> None:
