@@ -199,11 +199,13 @@ class TurnStore(Records[ChatTurn]):
     async def take_in(self, turn: ChatTurn, after: ChatTurn, steered: list[str], images: Collection[str] = ()) -> bool:
         """Writes what its next events make of `turn`; False when it is not as it was read any more (`Store.record`)."""
         fields = {"thinking", "response", "stats", "inquiry", "checkpoint", "last_checkpoint"}
+        # Of the rest only what these events change: a delta writes no answer again.
+        changed = {name for name in fields if getattr(after, name) != getattr(turn, name)}
         if after.status.is_over:
             legal = [by for by in (COMPLETE, END) if turn.status in by.sources and after.status in by.targets]
             assert legal, f"from {turn.status} to {after.status}"
-            fields |= {"status", "waiting", "status_reason", "error", "ended_at"}
-        changed = {name for name in fields if getattr(after, name) != getattr(turn, name)}
+            # Whatever they are by now: others write them, too.
+            changed |= {"status", "waiting", "status_reason", "error", "ended_at"}
         update: Document = {"$set": after.model_dump(include={"last_seq", *changed})}
         if after.status.is_over:
             update["$set"]["store.text"] = _searched(after)

@@ -4,6 +4,8 @@ business here."""
 import json
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -86,12 +88,19 @@ def test_wrong_usage_is_said_in_a_sentence(arguments: list[str], said: str) -> N
     assert "Traceback" not in done.stderr
 
 
-def test_a_bench_that_is_ended_stops_what_it_started(tmp_path: Path) -> None:
-    with (tmp_path / "err").open("wb") as err:
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A path short enough for a socket below it."""
+    with tempfile.TemporaryDirectory(prefix="b") as directory:
+        yield Path(directory)
+
+
+def test_a_bench_that_is_ended_stops_what_it_started(short_path: Path) -> None:
+    with (short_path / "err").open("wb") as err:
         process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks", "growth"],
             cwd=ROOT,
-            env=clean_environment(TMPDIR=str(tmp_path)),
+            env=clean_environment(TMPDIR=str(short_path)),
             stdout=subprocess.DEVNULL,
             stderr=err,
         )
@@ -99,11 +108,11 @@ def test_a_bench_that_is_ended_stops_what_it_started(tmp_path: Path) -> None:
 
     def drone_is_there() -> bool | None:
         started[:] = tree(process.pid)[1:]
-        return True if any(tmp_path.glob("gadget-bench-*/workspace0/.gadget/workspace.json")) else None
+        return True if any(short_path.glob("gadget-bench-*/workspace0/.gadget/workspace.json")) else None
 
-    wait_for_sync(drone_is_there, lambda: process.poll() is not None, tmp_path / "err")
+    wait_for_sync(drone_is_there, lambda: process.poll() is not None, short_path / "err")
     assert len(started) >= 4, "the model, the floor, the web service with its database, the drone"
     process.terminate()
     assert process.wait(2 * STOP_S) == 130
     assert [pid for pid in started if Path(f"/proc/{pid}").exists()] == []
-    assert list(tmp_path.glob("gadget-bench-*")) == []
+    assert list(short_path.glob("gadget-bench-*")) == []

@@ -78,5 +78,5 @@ def test_a_newcomer_gets_to_a_turn_by_what_the_page_says(
     expect(log.get_by_text("Make it answer 42.")).to_be_visible()
     expect(log.get_by_role("button", name=re.compile("^read app.py"))).to_be_visible()
     expect(log.get_by_role("group", name="Changes: app.py")).to_contain_text("return 42")
-    expect(page.get_by_role("button", name=re.compile("1 file changed"))).to_be_visible()
+    expect(page.get_by_role("button", name="1 file changed", exact=True)).to_be_visible()
     assert (workspace / "origin" / "app.py").read_text() == "def answer():\n    return 42\n"

@@ -12,7 +12,7 @@ import pytest
 from gadget_api.ids import new_id
 from gadget_code.app import create_api
 from tests.gadget_code.peers import Played, PlayedDrone, a_session, a_turn, a_web, an_inquiry, problem, raw_http
-from tests.harness import Ide, User, Web
+from tests.harness import Ide, User, Web, until
 
 OPEN = {
     ("POST", "/api/v1/auth/login"),
@@ -31,6 +31,7 @@ FOR_BOTH = {
     ("POST", "/api/v1/drones/registrations"),
     ("POST", "/api/v1/images"),
     ("GET", "/api/v1/images/{image_id}"),
+    ("GET", "/api/v1/version"),
 }
 
 
@@ -39,7 +40,7 @@ def routes() -> set[tuple[str, str]]:
 
 
 def filled(path: str) -> str:
-    for name in ("project", "provider", "session", "turn", "blob", "drone", "inquiry", "image"):
+    for name in ("project", "provider", "session", "turn", "blob", "drone", "inquiry", "image", "token", "user"):
         path = path.replace(f"{{{name}_id}}", "x" * 24)
     assert "{" not in path
     return path
@@ -75,6 +76,11 @@ async def test_a_drones_token_opens_drone_routes_and_an_ides_none_of_these(http:
             problem(await http.request(method, filled(path), headers=headers), 403, "notAllowed")
 
 
+async def _is_offline(user: User, drone: PlayedDrone) -> bool | None:
+    items = (await user.get("/drones"))["items"]
+    return True if any(item["_id"] == drone.id and item["status"] == "offline" for item in items) else None
+
+
 async def test_a_drone_sees_only_the_turn_and_the_session_it_works_on(http: httpx.AsyncClient, user: User) -> None:
     async with PlayedDrone(user) as drone:
         session = await a_session(user)
@@ -101,6 +107,7 @@ async def test_a_drone_sees_only_the_turn_and_the_session_it_works_on(http: http
             problem(answer, 409, "workspaceInUse")
             # Nor when it is away for a moment, or for long with a turn that is not over.
             await drone.disconnect()
+            await until(lambda: _is_offline(user, drone))
             answer = await http.post("/api/v1/drones/registrations", json=copied, headers=headers)
             problem(answer, 409, "workspaceInUse")
             assert turn["_id"] in answer.json()["detail"]
