@@ -561,8 +561,6 @@ export const t = {
     level: "Permissions",
     model: "Model",
     drone: "Drone",
-    takeOver: "Take over the workspace",
-    handBack: "Hand the workspace back",
     youEdit: "You have the workspace: the agent waits until you hand it back.",
   },
   files: {
