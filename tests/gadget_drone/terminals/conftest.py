@@ -89,6 +89,15 @@ class Bench:
         wanted = text.encode() if isinstance(text, str) else text
         await self.until(lambda: wanted in self.heard(terminal))
 
+    async def until_kept(self, terminal: str, length: int) -> None:
+        """Until the drone itself has read so many bytes of it: a shell is ahead of that."""
+        async with asyncio.timeout(WAIT_S):
+            while True:
+                listed = await self.terminals.list(t.ListTerminals(chat_session_id=SESSION))
+                if any(one.id == terminal and one.length >= length for one in listed.terminals):
+                    return
+                await asyncio.sleep(0.01)
+
     def exit_code(self, terminal: str) -> int | None:
         return next((one.exit_code for one in reversed(self.changes) if one.id == terminal), None)
 

@@ -117,10 +117,10 @@ async def test_what_was_said_while_nobody_listened_is_there_at_the_next_attach(b
     terminal = await bench.open()
     await bench.until_heard(terminal, "$ ")
     bench.is_away = True
-    await bench.type(terminal, "echo away=; echo more > said\n")
-    await until((bench.workspace.dir / "said").exists)
-    bench.is_away = False
     sent = len(bench.heard(terminal))
+    await bench.type(terminal, "echo away=\n")
+    await bench.until_kept(terminal, sent + len("echo away=\r\naway=\r\n"))
+    bench.is_away = False
     offset, data = await bench.attach(terminal, 0)
     assert offset == 0
     assert b"away=\r\n" in data
@@ -131,8 +131,8 @@ async def test_who_listens_learns_by_the_length_that_something_was_missed(bench:
     terminal = await bench.open()
     await bench.until_heard(terminal, "$ ")
     bench.is_away = True
-    await bench.type(terminal, "echo away=; : > said\n")
-    await until((bench.workspace.dir / "said").exists)
+    await bench.type(terminal, "echo away=\n")
+    await bench.until_kept(terminal, len(bench.heard(terminal)) + len("echo away=\r\naway=\r\n"))
     bench.is_away = False
     bench.changes.clear()
     await bench.terminals.heard(t.TerminalsHeard(terminal_ids=(terminal, "unknown")))
