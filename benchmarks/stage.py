@@ -15,6 +15,7 @@ from typing import Any, Self
 import httpx
 import orjson
 
+from benchmarks.proc import end
 from benchmarks.wire import Wire
 from gadget_api.ids import new_id
 from gadget_api.protocol import PROTOCOL_VERSION
@@ -52,14 +53,7 @@ class Helper:
 
     async def __aexit__(self, *_: object) -> None:
         assert self._process is not None
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            async with asyncio.timeout(_END_S):
-                await self._process.wait()
-        except TimeoutError:
-            self._process.kill()
-            await self._process.wait()
+        await end(self._process, _END_S)
 
     @property
     def pid(self) -> int:

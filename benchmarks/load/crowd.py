@@ -11,7 +11,7 @@ import httpx
 import orjson
 
 from benchmarks.load.report import Report, latencies
-from benchmarks.proc import cpu_s, memory, tree
+from benchmarks.proc import cpu_s, end, memory, tree
 from benchmarks.stage import Stage
 from gadget_api.ids import new_id
 from tests.harness import User, clean_environment
@@ -35,14 +35,7 @@ class _Worker:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            async with asyncio.timeout(_END_S):
-                await self._process.wait()
-        except TimeoutError:
-            self._process.kill()
-            await self._process.wait()
+        await end(self._process, _END_S)
 
     async def ask(self, name: str, given: Any, timeout: float = _ANSWER_S) -> dict[str, Any]:
         assert self._process.stdin is not None
