@@ -7,7 +7,6 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import socketio
 from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
@@ -39,6 +38,7 @@ from gadget_code.routes import (
 from gadget_code.service import Service
 from gadget_code.settings import Settings
 from gadget_code.sockets.connections import Connections
+from gadget_code.sockets.frames import LocalManager, SharedManager
 from gadget_code.sockets.handlers import register
 from gadget_code.sockets.server import SocketServer
 from gadget_code.sockets.terminals import keep_heard
@@ -67,7 +67,7 @@ _RESOURCES = (
 
 def create_app(settings: Settings, store: Store) -> ASGIApp:
     """The whole web service: REST, the socket, the browser IDE. Its background work lives as long as its lifespan."""
-    sockets = SocketServer(list(settings.origins), _shared_manager(settings))
+    sockets = SocketServer(list(settings.origins), _manager(settings))
     api = create_api()
 
     @asynccontextmanager
@@ -116,12 +116,12 @@ def create_api() -> FastAPI:
     return api
 
 
-def _shared_manager(settings: Settings) -> socketio.AsyncManager | None:
-    """python-socketio's own manager behind Redis, when there is more than one web process."""
+def _manager(settings: Settings) -> LocalManager:
+    """With Redis there may be more than one web process."""
     if settings.redis_url is None:
-        return None
+        return LocalManager()
     try:
-        return socketio.AsyncRedisManager(settings.redis_url.get_secret_value(), channel="gadget")
+        return SharedManager(settings.redis_url.get_secret_value(), channel="gadget")
     except RuntimeError as exc:
         raise GadgetError(
             ErrorCode.INTERNAL, "GADGET_REDIS_URL needs the redis package: pip install 'gadget-code[scale]'."

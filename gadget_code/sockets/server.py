@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gadget_api.events import MAX_EVENT_BYTES
 from gadget_api.protocol import SOCKET_PATH
+from gadget_code.sockets.frames import FrameSocket, LocalManager, SharedManager
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ class _Frame(Packet):  # type: ignore[misc]  # the library has no types
     """A Socket.IO packet that is JSON, names an event a client may name, and has no attachments."""
 
     json = _Json
+    uses_binary_events = False
 
     def decode(self, encoded_packet: str) -> int | None:
         try:
@@ -74,29 +76,6 @@ class _Frame(Packet):  # type: ignore[misc]  # the library has no types
         return attachments
 
 
-class _Outbox(asyncio.Queue[EngineFrame | None]):
-    """What waits to be sent on one socket, counted in bytes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.unsent_bytes = 0
-        self.sent = asyncio.Event()
-
-    def _put(self, item: EngineFrame | None) -> None:
-        self.unsent_bytes += _size(item)
-        super()._put(item)
-
-    def _get(self) -> EngineFrame | None:
-        item = super()._get()
-        self.unsent_bytes -= _size(item)
-        self.sent.set()
-        return item
-
-
-def _size(frame: EngineFrame | None) -> int:
-    return len(frame.data) if frame is not None and isinstance(frame.data, str) else 0
-
-
 def _is_output(frame: EngineFrame) -> bool:
     return isinstance(frame.data, str) and frame.data.startswith(_OUTPUT)
 
@@ -104,8 +83,8 @@ def _is_output(frame: EngineFrame) -> bool:
 class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library has no types
     """One per process. Peers are addressed by room, never by object."""
 
-    def __init__(self, origins: list[str], manager: socketio.AsyncManager | None = None) -> None:
-        self.is_shared = manager is not None
+    def __init__(self, origins: list[str], manager: LocalManager) -> None:
+        self.is_shared = isinstance(manager, SharedManager)
         super().__init__(
             async_mode="asgi",
             client_manager=manager,
@@ -138,10 +117,7 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
         return checked
 
     async def _handle_eio_connect(self, eio_sid: str, environ: dict[str, Any]) -> None:
-        socket = self.eio.sockets[eio_sid]
-        waiting, socket.queue = socket.queue, _Outbox()
-        while not waiting.empty():  # the handshake's own packet
-            socket.queue.put_nowait(waiting.get_nowait())
+        FrameSocket.adopt(self.eio.sockets[eio_sid])
         await super()._handle_eio_connect(eio_sid, environ)
 
     async def _handle_eio_message(self, eio_sid: str, data: str) -> None:

@@ -11,7 +11,6 @@ import logging
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
@@ -38,6 +37,7 @@ from gadget_code.metrics import Metrics
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.store.database import Store
 from gadget_code.store.events import StoredEvent
+from gadget_code.turns.beat import Beat
 from gadget_code.turns.consequences import Consequences
 from gadget_code.turns.ending import last_event
 from gadget_code.turns.prices import prices_of
@@ -47,9 +47,9 @@ log = logging.getLogger(__name__)
 
 _GROUP_EVENTS = 500
 _GROUP_BYTES = 4 * 1024 * 1024  # far under the 48 MB a MongoDB message may have
-_PACE_S = 0.025
-"""Between the beginnings of two groups of a turn: what comes meanwhile is one. Nobody waits for it but a drone that
-has sent `_PACED_BYTES`, and whoever waits for an end, a question or a message to be before the model."""
+_BEAT_S = 0.05
+"""What comes between two is stored together. Nobody waits for it but a drone that has sent `_PACED_BYTES`, and whoever
+waits for an end, a question or a message to be before the model: those do not wait for the beat."""
 _PACED_BYTES = 256 * 1024
 _URGENT = (InquiryAsked, InquiryAnswered, Steered, WorkOrderComplete)
 _UNSTORED_BYTES = 16 * 1024 * 1024
@@ -85,16 +85,22 @@ class _Stream:
     """Of the newest event that was taken and relayed."""
     unstored: deque[tuple[StoredEvent, TurnEvent]] = field(default_factory=deque)
     writer: asyncio.Task[None] | None = None
-    is_urgent: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set by what is to be stored at once."""
-    written_at: float = -1.0
-    """When the writing of its newest group began; monotonic seconds."""
+    is_urgent: bool = False
+    """Whether something is to be stored at once."""
+    beat: asyncio.Future[None] | None = None
+    """What its writer waits for."""
     asked_resend_after: int = -1
     asked_at: float = 0.0
     """Monotonic seconds."""
     unstored_bytes: int = 0
     closed: bool = False
     """Whether somebody else has the turn: nothing more is taken."""
+
+    def hurry(self) -> None:
+        """What is unstored is to be stored at once."""
+        self.is_urgent = True
+        if self.beat is not None and not self.beat.done():
+            self.beat.set_result(None)
 
 
 class Recorder:
@@ -113,6 +119,7 @@ class Recorder:
         self._metrics = metrics
         self._background = background
         self._on_turn_over = on_turn_over
+        self._beat = Beat(_BEAT_S)
         self._streams: dict[str, _Stream] = {}
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By turn: it is not opened while it is ended; its epoch is read before, or after."""
@@ -262,7 +269,7 @@ class Recorder:
 
     async def _settle(self, stream: _Stream) -> None:
         if (writer := stream.writer) is not None:
-            stream.is_urgent.set()
+            stream.hurry()
             # Whatever is not stored in time the drone still has, and sends again.
             await asyncio.wait([writer], timeout=_STOP_S)
             writer.cancel()
@@ -279,7 +286,7 @@ class Recorder:
         stream.unstored.append((stored, event))
         stream.unstored_bytes += len(stored.body)
         if stream.unstored_bytes > _PACED_BYTES or isinstance(event, _URGENT):
-            stream.is_urgent.set()
+            stream.hurry()
         if stream.writer is None:
             stream.writer = self._background.start(self._write(stream), f"writer of turn {event.turn_id}")
 
@@ -309,7 +316,9 @@ class Recorder:
         failures = 0
         try:
             while stream.unstored:
-                await _paced(stream)
+                if not stream.is_urgent:
+                    stream.beat = self._beat.next()
+                    await stream.beat
                 try:
                     await self._store_next(stream)
                     failures = 0
@@ -327,8 +336,7 @@ class Recorder:
     async def _store_next(self, stream: _Stream) -> None:
         """Stores one group and acknowledges it. Raises Unavailable; it may be stored then."""
         group = _group(stream.unstored)
-        stream.is_urgent.clear()
-        stream.written_at = time.monotonic()
+        stream.is_urgent = False
         turn = after = stream.turn
         for _, event in group:
             after = after_event(after, event, _price(stream, event))
@@ -395,13 +403,6 @@ class Recorder:
     async def revoke(self, drone: str, turn: str, code: ErrorCode, message: str) -> None:
         """Tells the drone that the turn is not its own (any more)."""
         await self._rooms.tell_drone(drone, "turnRevoked", TurnRevoked(turn_id=turn, code=code, message=message))
-
-
-async def _paced(stream: _Stream) -> None:
-    """Waits until the next group may be written: a moment after the last, or when it is urgent."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(stream.written_at + _PACE_S - time.monotonic()):
-            await stream.is_urgent.wait()
 
 
 def _is_own(event: InquiryAsked, turn: ChatTurn) -> bool:

@@ -1,0 +1,127 @@
+"""How frames come and go on one connection, and how an event reaches those in a room.
+
+engineio and python-socketio make a task for each frame that is read, sent and queued, and a timer for the first two:
+two thirds of what an event of a turn cost them (docs/explanation/performance-steps.md). Here are the same steps without
+them; what they do with a frame is theirs.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import Any
+
+from engineio.async_drivers.asgi import WebSocket
+from engineio.async_socket import AsyncSocket
+from engineio.exceptions import SocketIsClosedError, UnknownPacketError
+from engineio.packet import MESSAGE
+from engineio.packet import Packet as EngineFrame
+from socketio.async_manager import AsyncManager
+from socketio.async_redis_manager import AsyncRedisManager
+from socketio.packet import EVENT
+
+log = logging.getLogger(__name__)
+
+
+class Outbox(asyncio.Queue[EngineFrame | None]):
+    """What waits to be sent on one socket, counted in bytes; None ends the sending."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unsent_bytes = 0
+        self.sent = asyncio.Event()
+
+    def _put(self, item: EngineFrame | None) -> None:
+        self.unsent_bytes += _size(item)
+        super()._put(item)
+
+    def _get(self) -> EngineFrame | None:
+        item = super()._get()
+        self.unsent_bytes -= _size(item)
+        self.sent.set()
+        return item
+
+
+def _size(frame: EngineFrame | None) -> int:
+    return len(frame.data) if frame is not None and isinstance(frame.data, str) else 0
+
+
+class FrameSocket(AsyncSocket):  # type: ignore[misc]  # the library has no types
+    """A connection over WebSocket alone."""
+
+    queue: Outbox
+
+    @classmethod
+    def adopt(cls, socket: AsyncSocket) -> None:
+        """Makes one of `socket`, which has not begun to read: the library takes no class of ours."""
+        socket.__class__ = cls
+        waiting, socket.queue = socket.queue, Outbox()
+        while not waiting.empty():  # the handshake's own frame
+            socket.queue.put_nowait(waiting.get_nowait())
+
+    async def _websocket_handler(self, ws: WebSocket) -> None:
+        self.connected = self.upgraded = True
+        writing = asyncio.create_task(self._write(ws), name="a socket's writer")
+        with suppress(asyncio.CancelledError, TimeoutError, OSError):
+            await self._read(ws)
+        self.queue.put_nowait(None)
+        await writing
+        await self.close(wait=False, abort=True, reason=self.server.reason.TRANSPORT_CLOSE)
+
+    async def _read(self, ws: WebSocket) -> None:
+        """Takes frames until there are none. Raises OSError when the other end closes, TimeoutError when it has been
+        silent for longer than its pongs may take."""
+        silent_s = self.server.ping_interval + self.server.ping_timeout
+        now = asyncio.get_running_loop().time
+        async with asyncio.timeout(silent_s) as silence:
+            while True:
+                frame = await ws.wait()
+                silence.reschedule(None)
+                try:
+                    await self.receive(EngineFrame(encoded_packet=frame))
+                except SocketIsClosedError:
+                    return
+                except UnknownPacketError:
+                    pass
+                except Exception:
+                    log.exception("a frame was not taken")
+                silence.reschedule(now() + silent_s)
+
+    async def _write(self, ws: WebSocket) -> None:
+        with suppress(Exception):  # who reads notices that the connection is gone
+            while (frame := await self._next()) is not None:
+                await ws.send(frame.encode())
+        await ws.close()
+
+    async def _next(self) -> EngineFrame | None:
+        frame = await self.queue.get()
+        self.queue.task_done()
+        return frame
+
+
+class LocalManager(AsyncManager):  # type: ignore[misc]
+    """Who is in which room, in this process."""
+
+    async def emit(
+        self,
+        event: str,
+        data: Any,
+        namespace: str,
+        room: str | None = None,
+        skip_sid: Any = None,
+        callback: Any = None,
+        to: str | None = None,
+        **more: Any,
+    ) -> None:
+        if callback is not None or skip_sid is not None or not isinstance(data, dict):
+            await super().emit(event, data, namespace, room, skip_sid, callback, to, **more)
+            return
+        frame: EngineFrame | None = None
+        for _, connection in self.get_participants(namespace, to or room):
+            if frame is None:
+                packet = self.server.packet_class(EVENT, namespace=namespace, data=[event, data])
+                frame = EngineFrame(MESSAGE, packet.encode())
+            await self.server._send_eio_packet(connection, frame)
+
+
+class SharedManager(AsyncRedisManager, LocalManager):  # type: ignore[misc]
+    """The same over several processes: each hears from Redis what is for its own sockets."""
