@@ -21,6 +21,9 @@ from socketio.packet import EVENT
 
 log = logging.getLogger(__name__)
 
+_MESSAGE = "4"
+"""The Engine.IO type of a frame with a Socket.IO packet in it."""
+
 
 class Outbox(asyncio.Queue[EngineFrame | None]):
     """What waits to be sent on one socket, counted in bytes; None ends the sending."""
@@ -45,6 +48,32 @@ def _size(frame: EngineFrame | None) -> int:
     return len(frame.data) if frame is not None and isinstance(frame.data, str) else 0
 
 
+class _Silence:
+    """Cancels its task when that has listened for so long and heard nothing. One timer for many frames."""
+
+    def __init__(self, most_s: float) -> None:
+        self.since: float | None = None
+        """Since when it listens, in the loop's seconds; None while it handles what it heard."""
+        self._most_s = most_s
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._look_later(self._loop.time())
+
+    def over(self) -> None:
+        self._timer.cancel()
+
+    def _look_later(self, since: float) -> None:
+        self._timer = self._loop.call_at(since + self._most_s, self._look)
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        since = now if self.since is None else self.since
+        if now - since < self._most_s:
+            self._look_later(since)
+        elif self._task is not None:
+            self._task.cancel()
+
+
 class FrameSocket(AsyncSocket):  # type: ignore[misc]  # the library has no types
     """A connection over WebSocket alone."""
 
@@ -61,30 +90,36 @@ class FrameSocket(AsyncSocket):  # type: ignore[misc]  # the library has no type
     async def _websocket_handler(self, ws: WebSocket) -> None:
         self.connected = self.upgraded = True
         writing = asyncio.create_task(self._write(ws), name="a socket's writer")
-        with suppress(asyncio.CancelledError, TimeoutError, OSError):
+        with suppress(asyncio.CancelledError, OSError):
             await self._read(ws)
         self.queue.put_nowait(None)
         await writing
         await self.close(wait=False, abort=True, reason=self.server.reason.TRANSPORT_CLOSE)
 
     async def _read(self, ws: WebSocket) -> None:
-        """Takes frames until there are none. Raises OSError when the other end closes, TimeoutError when it has been
+        """Takes frames until there are none. Raises OSError when the other end closes, CancelledError when it has been
         silent for longer than its pongs may take."""
-        silent_s = self.server.ping_interval + self.server.ping_timeout
         now = asyncio.get_running_loop().time
-        async with asyncio.timeout(silent_s) as silence:
+        handle = self.server.handlers["message"]
+        silence = _Silence(self.server.ping_interval + self.server.ping_timeout)
+        try:
             while True:
+                silence.since = now()
                 frame = await ws.wait()
-                silence.reschedule(None)
+                silence.since = None
                 try:
-                    await self.receive(EngineFrame(encoded_packet=frame))
+                    if frame.startswith(_MESSAGE):  # nearly all of them
+                        await handle(self.sid, frame[1:])
+                    else:
+                        await self.receive(EngineFrame(encoded_packet=frame))
                 except SocketIsClosedError:
                     return
                 except UnknownPacketError:
                     pass
                 except Exception:
                     log.exception("a frame was not taken")
-                silence.reschedule(now() + silent_s)
+        finally:
+            silence.over()
 
     async def _write(self, ws: WebSocket) -> None:
         with suppress(Exception):  # who reads notices that the connection is gone

@@ -157,14 +157,16 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
 
     async def _send_eio_packet(self, eio_sid: str, eio_pkt: EngineFrame) -> None:
         socket = self.eio.sockets.get(eio_sid)
-        unsent_bytes = socket.queue.unsent_bytes if socket is not None else 0
+        if socket is None or socket.closed:
+            return
+        unsent_bytes = socket.queue.unsent_bytes
         if unsent_bytes > MAX_UNSENT_OUTPUT_BYTES and _is_output(eio_pkt):
             return
         if unsent_bytes > MAX_UNSENT_BYTES:
             log.warning("a socket read too slowly and was cut; it can come back and catch up")
             await self.cut(eio_sid)
             return
-        await super()._send_eio_packet(eio_sid, eio_pkt)
+        socket.queue.put_nowait(eio_pkt)
 
     async def cut(self, eio_sid: str) -> None:
         """Ends a connection without waiting for what is still unsent on it."""

@@ -1,9 +1,11 @@
 """What a turn's events add up to: a pure fold, so that the turn document can always be made again from its events."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gadget_api.checkpoints import CheckpointTaken
 from gadget_api.events import (
+    DELTA_TYPES,
     Checkpoint,
     Compacted,
     InquiryAnswered,
@@ -16,6 +18,16 @@ from gadget_api.events import (
 )
 from gadget_api.providers import ModelPrice
 from gadget_api.turns import ChatTurn
+
+
+def after_events(
+    turn: ChatTurn, events: Sequence[TurnEvent], price: Callable[[TurnEvent], ModelPrice | None]
+) -> ChatTurn:
+    """`turn` with its next events taken in, at least one."""
+    for event in events[:-1]:
+        if event.type not in DELTA_TYPES:  # of those, a number is all that stays
+            turn = after_event(turn, event, price(event))
+    return after_event(turn, events[-1], price(events[-1]))
 
 
 def after_event(turn: ChatTurn, event: TurnEvent, price: ModelPrice | None) -> ChatTurn:

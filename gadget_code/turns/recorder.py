@@ -41,19 +41,21 @@ from gadget_code.turns.beat import Beat
 from gadget_code.turns.consequences import Consequences
 from gadget_code.turns.ending import last_event
 from gadget_code.turns.prices import prices_of
-from gadget_code.turns.projection import after_event
+from gadget_code.turns.projection import after_event, after_events
 
 log = logging.getLogger(__name__)
 
 _GROUP_EVENTS = 500
 _GROUP_BYTES = 4 * 1024 * 1024  # far under the 48 MB a MongoDB message may have
-_BEAT_S = 0.05
+_BEAT_S = 0.1
 """What comes between two is stored together. Nobody waits for it but a drone that has sent `_PACED_BYTES`, and whoever
 waits for an end, a question or a message to be before the model: those do not wait for the beat."""
 _PACED_BYTES = 256 * 1024
 _URGENT = (InquiryAsked, InquiryAnswered, Steered, WorkOrderComplete)
 _UNSTORED_BYTES = 16 * 1024 * 1024
 """A drone of ours sends 2 MB ahead of what is acknowledged; one that sends this much has to wait."""
+_UNSTORED_EVENTS = 4_000
+"""Of all turns: past that none is read ahead of what is stored of it, so that storing keeps up with taking."""
 _RETRY_S = (0.1, 0.25, 0.5, 1.0, 2.0)
 _STOP_S = 5.0
 _KNOWN_TURNS = 1000
@@ -72,6 +74,17 @@ class Live:
 
 
 @dataclass
+class _Backlog:
+    """What all streams of this process have taken and not stored."""
+
+    events: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self.events > _UNSTORED_EVENTS
+
+
+@dataclass
 class _Stream:
     """A running turn whose events come over one connection to this process. Another connection is another stream: what
     was stored through other processes in between is read anew."""
@@ -83,6 +96,7 @@ class _Stream:
     """By the provider's name of the model: the turn's own first, then those it may fall back to."""
     last_seq: int
     """Of the newest event that was taken and relayed."""
+    backlog: _Backlog
     unstored: deque[tuple[StoredEvent, TurnEvent]] = field(default_factory=deque)
     writer: asyncio.Task[None] | None = None
     is_urgent: bool = False
@@ -95,6 +109,24 @@ class _Stream:
     unstored_bytes: int = 0
     closed: bool = False
     """Whether somebody else has the turn: nothing more is taken."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether what it has is to be stored before more is taken."""
+        return self.unstored_bytes > _UNSTORED_BYTES or (self.backlog.is_full and bool(self.unstored))
+
+    def take(self, stored: StoredEvent, event: TurnEvent) -> None:
+        self.last_seq = event.seq
+        self.unstored.append((stored, event))
+        self.unstored_bytes += len(stored.body)
+        self.backlog.events += 1
+
+    def forget(self, count: int | None = None) -> None:
+        """The oldest `count` events (None: all) are stored, or somebody else's."""
+        for _ in range(len(self.unstored) if count is None else count):
+            stored, _event = self.unstored.popleft()
+            self.unstored_bytes -= len(stored.body)
+            self.backlog.events -= 1
 
     def hurry(self) -> None:
         """What is unstored is to be stored at once."""
@@ -120,6 +152,7 @@ class Recorder:
         self._background = background
         self._on_turn_over = on_turn_over
         self._beat = Beat(_BEAT_S)
+        self._backlog = _Backlog()
         self._streams: dict[str, _Stream] = {}
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By turn: it is not opened while it is ended; its epoch is read before, or after."""
@@ -147,8 +180,8 @@ class Recorder:
                 stream = await self._open(drone, socket, event)
             if stream is None:
                 return
-        if stream.unstored_bytes > _UNSTORED_BYTES and stream.writer is not None:
-            # Nothing more is read from this drone meanwhile.
+        if stream.is_full and stream.writer is not None:
+            # Nothing more is read from this drone meanwhile; what it has to say merges there.
             await asyncio.wait([stream.writer])
             if self._streams.get(event.turn_id) is not stream:
                 return
@@ -275,16 +308,14 @@ class Recorder:
             writer.cancel()
 
     def _let_go(self, stream: _Stream) -> None:
+        stream.forget()
         if self._streams.get(stream.turn.id) is stream:
             del self._streams[stream.turn.id]
             self.streams_ended += 1
 
     def _take(self, stream: _Stream, event: TurnEvent, payload: dict[str, Any]) -> None:
         self.events_total += 1
-        stream.last_seq = event.seq
-        stored = _stored(event, payload)
-        stream.unstored.append((stored, event))
-        stream.unstored_bytes += len(stored.body)
+        stream.take(_stored(event, payload), event)
         if stream.unstored_bytes > _PACED_BYTES or isinstance(event, _URGENT):
             stream.hurry()
         if stream.writer is None:
@@ -307,7 +338,8 @@ class Recorder:
             else:
                 await self.revoke(drone, turn.id, ErrorCode.TURN_OVER, "This turn is over.")
             return None
-        stream = _Stream(socket=socket, turn=turn, prices=await prices_of(self._store, turn), last_seq=turn.last_seq)
+        prices = await prices_of(self._store, turn)
+        stream = _Stream(socket=socket, turn=turn, prices=prices, last_seq=turn.last_seq, backlog=self._backlog)
         self._streams[turn.id] = stream
         return stream
 
@@ -337,26 +369,22 @@ class Recorder:
         """Stores one group and acknowledges it. Raises Unavailable; it may be stored then."""
         group = _group(stream.unstored)
         stream.is_urgent = False
-        turn = after = stream.turn
-        for _, event in group:
-            after = after_event(after, event, _price(stream, event))
-        steered = [event.steer_id for _, event in group if isinstance(event, Steered)]
+        turn = stream.turn
         events = [event for _, event in group]
+        after = after_events(turn, events, lambda event: _price(stream, event))
+        steered = [event.steer_id for event in events if isinstance(event, Steered)]
         if not await self._store.record(turn, [stored for stored, _ in group], after, steered, events):
             now = await self._store.turns.find({"_id": turn.id, "epoch": turn.epoch})
             if now is None or now.last_seq != after.last_seq:
                 # Somebody else has the turn, or another process of ours its drone.
                 return await self._give_up(stream)
             # It was stored the time before, whose answer was lost.
-        for stored, _ in group:
-            stream.unstored.popleft()
-            stream.unstored_bytes -= len(stored.body)
+        stream.forget(len(group))
         stream.turn = after
         self._metrics.take(events)
         stream.turn = await self._follow(after, events)
         if after.status.is_over:
             # Let go of before the relay: a replay that comes now has the end from the store.
-            stream.unstored.clear()
             self._let_go(stream)
             await self._relay(after, after.last_seq, group[-1][0].type, group[-1][0].parsed())
         assert turn.drone is not None
@@ -371,7 +399,6 @@ class Recorder:
     async def _give_up(self, stream: _Stream) -> None:
         """The turn is not this stream's any more: the drone is told so, or to send again what was taken for nothing."""
         stream.closed = True
-        stream.unstored.clear()
         self._let_go(stream)
         turn = stream.turn
         assert turn.drone is not None
