@@ -56,6 +56,8 @@ _UNSTORED_BYTES = 16 * 1024 * 1024
 """A drone of ours sends 2 MB ahead of what is acknowledged; one that sends this much has to wait."""
 _UNSTORED_EVENTS = 4_000
 """Of all turns: past that none is read ahead of what is stored of it, so that storing keeps up with taking."""
+_STORES_S = 1.0
+"""A database that has stored something in this time does store."""
 _RETRY_S = (0.1, 0.25, 0.5, 1.0, 2.0)
 _STOP_S = 5.0
 _KNOWN_TURNS = 1000
@@ -74,14 +76,18 @@ class Live:
 
 
 @dataclass
-class _Backlog:
+class Backlog:
     """What all streams of this process have taken and not stored."""
 
     events: int = 0
+    stored_at: float = -_STORES_S
+    """Monotonic seconds of the last success."""
 
     @property
     def is_full(self) -> bool:
-        return self.events > _UNSTORED_EVENTS
+        """Whether storing is behind taking. A database that stores nothing is another matter: its time is not to cost
+        the drones their connections, which have to be read."""
+        return self.events > _UNSTORED_EVENTS and time.monotonic() - self.stored_at < _STORES_S
 
 
 @dataclass
@@ -96,7 +102,7 @@ class _Stream:
     """By the provider's name of the model: the turn's own first, then those it may fall back to."""
     last_seq: int
     """Of the newest event that was taken and relayed."""
-    backlog: _Backlog
+    backlog: Backlog
     unstored: deque[tuple[StoredEvent, TurnEvent]] = field(default_factory=deque)
     writer: asyncio.Task[None] | None = None
     is_urgent: bool = False
@@ -109,11 +115,6 @@ class _Stream:
     unstored_bytes: int = 0
     closed: bool = False
     """Whether somebody else has the turn: nothing more is taken."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether what it has is to be stored before more is taken."""
-        return self.unstored_bytes > _UNSTORED_BYTES or (self.backlog.is_full and bool(self.unstored))
 
     def take(self, stored: StoredEvent, event: TurnEvent) -> None:
         self.last_seq = event.seq
@@ -152,7 +153,7 @@ class Recorder:
         self._background = background
         self._on_turn_over = on_turn_over
         self._beat = Beat(_BEAT_S)
-        self._backlog = _Backlog()
+        self._backlog = Backlog()
         self._streams: dict[str, _Stream] = {}
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By turn: it is not opened while it is ended; its epoch is read before, or after."""
@@ -180,11 +181,9 @@ class Recorder:
                 stream = await self._open(drone, socket, event)
             if stream is None:
                 return
-        if stream.is_full and stream.writer is not None:
-            # Nothing more is read from this drone meanwhile; what it has to say merges there.
-            await asyncio.wait([stream.writer])
-            if self._streams.get(event.turn_id) is not stream:
-                return
+        await self._room_for_more(stream)
+        if self._streams.get(event.turn_id) is not stream:
+            return
         if event.epoch != stream.turn.epoch or stream.closed:
             await self.revoke(drone, event.turn_id, ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
         elif event.seq <= stream.last_seq:
@@ -200,6 +199,16 @@ class Recorder:
             self._take(stream, event, payload)
             if not isinstance(event, WorkOrderComplete):
                 await self._relay(stream.turn, event.seq, name, payload)
+
+    async def _room_for_more(self, stream: _Stream) -> None:
+        """Nothing more is read from this drone meanwhile; what it has to say merges there."""
+        if stream.writer is None:
+            return
+        if stream.unstored_bytes > _UNSTORED_BYTES:
+            await asyncio.wait([stream.writer])
+        elif self._backlog.is_full:
+            stream.hurry()
+            await asyncio.wait([stream.writer], timeout=_STORES_S)
 
     def live(self, session: str) -> Live | None:
         """The session's running turn, when its events come through this process."""
@@ -380,6 +389,7 @@ class Recorder:
                 return await self._give_up(stream)
             # It was stored the time before, whose answer was lost.
         stream.forget(len(group))
+        self._backlog.stored_at = time.monotonic()
         stream.turn = after
         self._metrics.take(events)
         stream.turn = await self._follow(after, events)
