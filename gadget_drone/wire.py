@@ -40,20 +40,19 @@ class Refused(ConnectionError):
 class Wire:
     """From `dial` until `lost` is set; whoever dialled calls `close`."""
 
-    def __init__(
-        self, http: aiohttp.ClientSession, socket: aiohttp.ClientWebSocketResponse, silence_s: float, take: Take
-    ) -> None:
+    def __init__(self, http: aiohttp.ClientSession, socket: aiohttp.ClientWebSocketResponse, take: Take) -> None:
         """For `dial`."""
         self._http = http
         self._socket = socket
-        self._silence_s = silence_s
-        """How long the server may say nothing, not even a ping."""
         self._take = take
+        self._silence_s = 0.0
+        """How long the server may say nothing, not even a ping."""
         self._asked: dict[int, asyncio.Future[Any]] = {}
+        """By number; 0 is the question whether we may come in."""
         self._last_id = 0
+        self._reader: asyncio.Task[None] | None = None
         self.lost = asyncio.Event()
         """Whether the connection is over."""
-        self._reader: asyncio.Task[None]
 
     @classmethod
     async def dial(cls, url: str, auth: dict[str, Any], take: Take) -> Self:
@@ -62,25 +61,24 @@ class Wire:
         to = urlsplit(url)
         address = f"{'wss' if to.scheme == 'https' else 'ws'}://{to.netloc}/socket.io/?EIO=4&transport=websocket"
         http = aiohttp.ClientSession()
-        socket: aiohttp.ClientWebSocketResponse | None = None
         try:
             socket = await http.ws_connect(address, timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSE_S))
-            opened = orjson.loads((await socket.receive_str()).removeprefix("0"))
-            wire = cls(http, socket, (opened["pingInterval"] + opened["pingTimeout"]) / 1000, take)
-            await wire._write(b"40" + orjson.dumps(auth))
-            welcome = await socket.receive_str()
-            if welcome.startswith("44"):
-                raise Refused(orjson.loads(welcome[2:]))
-            if not welcome.startswith("40"):
-                raise ConnectionError("the other end does not speak Socket.IO")
         except BaseException as exc:
             await http.close()
-            if socket is not None:
-                await socket.close()
-            if isinstance(exc, (*_BROKEN, ValueError, KeyError, TypeError)) and not isinstance(exc, ConnectionError):
-                raise ConnectionError(f"no Socket.IO server answers: {exc}") from exc
+            if isinstance(exc, (*_BROKEN, ValueError)):
+                raise ConnectionError(f"no WebSocket server answers: {exc}") from exc
             raise
-        wire._reader = asyncio.create_task(wire._read(), name="wire")
+        wire = cls(http, socket, take)
+        try:
+            opened = orjson.loads((await socket.receive_str()).removeprefix("0"))
+            wire._silence_s = (opened["pingInterval"] + opened["pingTimeout"]) / 1000
+            wire._reader = asyncio.create_task(wire._read(), name="wire")
+            await wire._asking(0, b"40" + orjson.dumps(auth))
+        except BaseException as exc:
+            await wire.close()
+            if isinstance(exc, (ValueError, LookupError, TypeError)):
+                raise ConnectionError("the other end does not speak Socket.IO") from exc
+            raise
         return wire
 
     async def emit(self, event: str, payload: bytes) -> None:
@@ -90,17 +88,11 @@ class Wire:
     async def call(self, event: str, payload: bytes) -> Any:
         """The same, and waits for the answer without bound. Raises ConnectionError."""
         self._last_id += 1
-        number = self._last_id
-        answered = self._asked[number] = asyncio.get_running_loop().create_future()
-        try:
-            await self._write(b'42%d["%b",%b]' % (number, event.encode(), payload))
-            return await answered
-        finally:
-            del self._asked[number]
+        return await self._asking(self._last_id, b'42%d["%b",%b]' % (self._last_id, event.encode(), payload))
 
     async def close(self) -> None:
         """Says good-bye, in 5 s at most."""
-        self.lost.set()
+        self._end()
         try:
             async with asyncio.timeout(_CLOSE_S):
                 with suppress(*_BROKEN):
@@ -111,8 +103,19 @@ class Wire:
         finally:
             await self._http.close()
             await self._socket.close()
-            self._reader.cancel()
-            await asyncio.wait([self._reader])
+            if self._reader is not None:
+                self._reader.cancel()
+                await asyncio.wait([self._reader])
+
+    async def _asking(self, number: int, frame: bytes) -> Any:
+        answered = self._asked[number] = asyncio.get_running_loop().create_future()
+        try:
+            await self._write(frame)
+            return await answered
+        finally:
+            del self._asked[number]
+            if answered.done() and not answered.cancelled():
+                answered.exception()  # asyncio complains of one that nobody saw: the question may not have left
 
     async def _write(self, frame: bytes) -> None:
         if self.lost.is_set():
@@ -121,7 +124,7 @@ class Wire:
             async with asyncio.timeout(_WRITE_S):
                 await self._socket.send_frame(frame, aiohttp.WSMsgType.TEXT)
         except TimeoutError:
-            self.lost.set()
+            self._end()
             raise ConnectionError("the connection takes nothing") from None
         except _BROKEN as exc:
             raise ConnectionError(f"the connection is lost: {exc}") from exc
@@ -134,10 +137,13 @@ class Wire:
         except (*_BROKEN, ValueError, LookupError) as exc:
             log.debug("the connection ends: %s", exc)
         finally:
-            self.lost.set()
-            for answered in self._asked.values():
-                if not answered.done():
-                    answered.set_exception(ConnectionError("the connection is lost"))
+            self._end()
+
+    def _end(self) -> None:
+        self.lost.set()
+        for answered in self._asked.values():
+            if not answered.done():
+                answered.set_exception(ConnectionError("the connection is lost"))
 
     async def _heard(self, frame: str) -> None:
         """Raises ConnectionError where it says that this is the end, ValueError, LookupError where it says nothing."""
@@ -149,10 +155,17 @@ class Wire:
                 self._take(event, payload[0] if payload else None, partial(self._answer, number))
             case "43":
                 number, said = _parts(frame)
-                if (answered := self._asked.get(int(number))) is not None and not answered.done():
-                    answered.set_result(said[0])
+                self._settle(int(number), said[0])
+            case "40":
+                self._settle(0, None)
+            case "44" if (refused := self._asked.get(0)) is not None and not refused.done():
+                refused.set_exception(Refused(orjson.loads(frame[2:])))
             case "1" | "41" | "44":
                 raise ConnectionError("the server ends it")
+
+    def _settle(self, number: int, said: Any) -> None:
+        if (answered := self._asked.get(number)) is not None and not answered.done():
+            answered.set_result(said)
 
     async def _answer(self, number: str, said: Any) -> None:
         if number:

@@ -131,6 +131,41 @@ async def test_pings_are_answered(server: socketio.AsyncServer) -> None:
                 await wire.lost.wait()
 
 
+async def test_a_ping_may_come_before_the_welcome() -> None:
+    async def answer(request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        await socket.send_str("0" + orjson.dumps(OPEN).decode())
+        assert (await socket.receive_str()).startswith("40")
+        await socket.send_str("2")
+        assert await socket.receive_str() == "3"
+        await socket.send_str('40{"sid":"s"}')
+        await socket.receive()
+        return socket
+
+    app = web.Application()
+    app.router.add_get("/socket.io/", answer)
+    async with listening(app) as url, dialled(url) as wire:
+        assert not wire.lost.is_set()
+
+
+@pytest.mark.parametrize("frame", ["", "0", "0{}", "0[]", "hello", "1"])
+async def test_an_end_that_speaks_otherwise_is_no_server(frame: str) -> None:
+    async def answer(request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        await socket.send_str(frame)
+        await socket.receive()
+        return socket
+
+    app = web.Application()
+    app.router.add_get("/socket.io/", answer)
+    async with listening(app) as url:
+        with pytest.raises(ConnectionError):
+            async with dialled(url):
+                pass
+
+
 async def test_an_end_that_is_silent_is_lost() -> None:
     async def silent(socket: web.WebSocketResponse) -> None:
         async for _ in socket:
