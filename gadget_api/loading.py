@@ -1,7 +1,7 @@
-"""What a process loads when it starts, and what it does not. Both processes use this.
+"""What a process loads when it starts, and what it does not.
 
 with loading(), without(*BESIDE_SOCKETIO):
-    from gadget_drone.start import start
+    from gadget_code.serve import serve
 """
 
 import gc

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from contextlib import suppress
 from importlib.metadata import version
-from typing import Any
 
 from gadget_api import commands as c
 from gadget_api.drones import DroneStatus, NewRegistration, Sandbox
@@ -118,7 +117,7 @@ class Daemon:
     async def _call(self, event: str, message: WireModel) -> None:
         await self._link.call(event, message)
 
-    async def _send(self, event: str, payload: dict[str, Any]) -> None:
+    async def _send(self, event: str, payload: bytes) -> None:
         await self._link.send(event, payload)
 
     async def register(self) -> None:

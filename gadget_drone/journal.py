@@ -115,12 +115,12 @@ class Journal:
         index = max(seq + 1, self._entries[0].seq) - self._entries[0].seq
         return self._entries[index] if index < len(self._entries) else None
 
-    def read(self, entry: Entry) -> dict[str, Any]:
-        event: dict[str, Any] = orjson.loads(entry.body or os.pread(self._fd, entry.size, entry.offset))
-        return event
+    def read(self, entry: Entry) -> bytes:
+        """The event as JSON."""
+        return entry.body or os.pread(self._fd, entry.size - 1, entry.offset)
 
     def unacked(self) -> Iterator[dict[str, Any]]:
-        return (self.read(entry) for entry in self._entries)
+        return (orjson.loads(self.read(entry)) for entry in self._entries)
 
     @property
     def unacked_bytes(self) -> int:

@@ -134,7 +134,7 @@ def _set_up_logs(path: Path, level: str, *, quiet: bool) -> None:
     for handler in handlers:
         handler.setFormatter(_Plain("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S"))
     logging.basicConfig(level=level.upper(), handlers=handlers, force=True)
-    for name in ("httpx", "httpcore", "socketio", "engineio", "git", "openai", "httpx2", "httpcore2"):
+    for name in ("httpx", "httpcore", "git", "openai", "httpx2"):
         logging.getLogger(name).setLevel(logging.WARNING)
 
 

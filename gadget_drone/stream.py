@@ -20,8 +20,8 @@ from gadget_drone.journal import Entry, Journal
 
 log = logging.getLogger(__name__)
 
-Send = Callable[[str, dict[str, Any]], Awaitable[None]]
-"""Sends one event and returns when it is written to the network. Raises ConnectionError."""
+Send = Callable[[str, bytes], Awaitable[None]]
+"""Sends one event, as JSON, and returns when it is written to the network. Raises ConnectionError."""
 
 _MAX_DELTA_CHARS = 32_000
 """Of one merged delta; at six bytes for the worst character it is far from the limit of a frame."""

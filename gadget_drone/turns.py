@@ -3,7 +3,7 @@ connections."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,7 +28,7 @@ from gadget_drone.occupancy import Occupancy
 from gadget_drone.plans import Plans
 from gadget_drone.recovery import LeftTurn, find_left_turn, forget, go_on, journal_path, load_journal
 from gadget_drone.station import Station
-from gadget_drone.stream import EventStream
+from gadget_drone.stream import EventStream, Send
 from gadget_drone.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class Turns:
         station: Station,
         plans: Plans,
         desk: Desk,
-        send: Callable[[str, dict[str, Any]], Awaitable[None]],
+        send: Send,
         greet: Callable[[], None],
     ) -> None:
         """`send` is the link's; `greet` says anew to the server what the drone does."""

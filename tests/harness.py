@@ -24,7 +24,7 @@ from gadget_api.events import EVENT_TYPES
 from gadget_api.ids import new_id
 from gadget_api.protocol import PROTOCOL_VERSION
 from gadget_code.store.mongod import private_mongod
-from gadget_drone.link import WireJson
+from tests.wire_json import WireJson
 
 START_S = 60.0
 STOP_S = 30.0

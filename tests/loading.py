@@ -12,7 +12,7 @@ FOR_USAGE = frozenset(
 
 IDLE_DRONE = frozenset(
     {
-        *(*BESIDE_SOCKETIO, *REDIS),
+        *("socketio", "engineio", *BESIDE_SOCKETIO, *REDIS),
         *("openai", "httpx2", "ollama", "httpx", "anyio", "gadget_ai.openai", "gadget_ai.ollama", "gadget_ai.testing"),
         *("PIL", "bs4", "markdownify", "git", "h11", "opentelemetry", "rich", "click", "pygments"),
         *("fastapi", "starlette", "uvicorn", "pymongo", "bson", "argon2", "gadget_code"),

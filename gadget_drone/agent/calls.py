@@ -74,7 +74,7 @@ class Calls:
     async def _admitted(self, call: ToolCallRequest) -> list[tuple[ToolCallRequest, Word]]:
         """The call, and the word that it may run; nothing when it may not, and has its result."""
         with self.tracer.span("permission", tool=call.name, call=call.call_id) as span:
-            word = await self.permission.word(call, await self.context(call))
+            word = await self.permission.word(call)
             span.note(denied=word.refusal is not None)
         if word.refusal is None:
             return [(call, word)]

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,18 +56,21 @@ class Permission:
     inquiries: Inquiries
     repository: Sequence[ScopedRule]
     """The rules in the repository; they count when the policy trusts it."""
+    project_dir: Path
+    context: Callable[[ToolCallRequest], Awaitable[ToolContext]]
+    """Where the call would run, for what its user is shown of it."""
 
-    async def word(self, call: ToolCallRequest, context: ToolContext) -> Word:
+    async def word(self, call: ToolCallRequest) -> Word:
         """Allowed or not, by the rules as they are now; asks the user where they say so."""
         approved = ""
         for _ in range(_MAX_ATTEMPTS):
             try:
-                accesses = await asyncio.to_thread(_judged, self.tools.accesses(call), context.project_dir)
+                accesses = await asyncio.to_thread(_judged, self.tools.accesses(call), self.project_dir)
                 ruling = self._ruling(accesses)
                 if ruling.decision is not Decision.ASK:
                     because = _reasons(ruling.verdicts, ruling.decision)
                     return _denied(because) if ruling.decision is Decision.DENY else Word(because, only_read(accesses))
-                shown = await self._shown(call, context)
+                shown = await self._shown(call)
             except ToolError as error:
                 return Word("", refusal=ToolResult(error.message, is_error=True))  # it would fail: nobody need be asked
             # An approval is for these bytes: a file may change while the user thinks, or while a drone is away.
@@ -80,9 +83,9 @@ class Permission:
             approved = key
         return _denied("what it works on changes all the time")
 
-    async def _shown(self, call: ToolCallRequest, context: ToolContext) -> str:
+    async def _shown(self, call: ToolCallRequest) -> str:
         """What it would do, byte for byte. Raises ToolError."""
-        detail = await self.tools.preview(call, context)
+        detail = await self.tools.preview(call, await self.context(call))
         return detail if detail is not None else orjson.dumps(call.params, option=orjson.OPT_INDENT_2).decode()
 
     def _ruling(self, accesses: Sequence[Access]) -> Ruling:

@@ -127,7 +127,9 @@ class Workshop:
             tools=self.tools,
             events=self._events,
             control=self._control,
-            permission=Permission(self.tools, self._control, self._inquiries, self._rules),
+            permission=Permission(
+                self.tools, self._control, self._inquiries, self._rules, self._site.project_dir, self._context
+            ),
             limits=limits,
             snapshots=self._snapshots,
             context=self._context,

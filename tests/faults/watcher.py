@@ -12,8 +12,8 @@ from socketio.exceptions import SocketIOError
 from gadget_api.commands import Cursor
 from gadget_api.events import EVENT_TYPES
 from gadget_api.protocol import PROTOCOL_VERSION
-from gadget_drone.link import WireJson
 from tests.harness import WAIT_S, User
+from tests.wire_json import WireJson
 
 Event = dict[str, Any]
 

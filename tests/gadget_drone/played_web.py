@@ -15,7 +15,7 @@ from gadget_api.history import work_messages
 from gadget_api.ids import new_id
 from gadget_api.messages import UserMessage
 from gadget_api.model import iso, utc_now
-from gadget_drone.link import WireJson
+from tests.wire_json import WireJson
 
 WAIT_S = 20.0
 DONE: dict[str, Any] = {"ok": True}

@@ -47,7 +47,7 @@ async def test_an_end_that_is_no_server_is_dialled_again(answer: Answer) -> None
         assert not running.done()
         assert not link.is_up
         with pytest.raises(ConnectionError):
-            await link.send("response", {})
+            await link.send("response", b"{}")
     finally:
         running.cancel()
         await asyncio.wait([running])

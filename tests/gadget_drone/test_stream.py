@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -27,11 +28,11 @@ class Wire:
         self.is_up = True
         self.arrived = asyncio.Event()
 
-    async def send(self, _type: str, payload: dict[str, Any]) -> None:
+    async def send(self, _type: str, payload: bytes) -> None:
         await self.gate.wait()
         if not self.is_up:
             raise ConnectionError("down")
-        self.sent.append(payload)
+        self.sent.append(orjson.loads(payload))
         self.arrived.set()
 
     async def until(self, count: int) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ async def test_an_idle_service_and_an_idle_drone_load_what_they_need_to_wait(mon
             drone = await Drone.at(tmp_path / "drone", user, **TELLING)
             with stopped_at_end(drone):
                 of_drone, of_web = loaded_by(drone), loaded_by(web)
-    assert {"socketio", "pydantic"} <= of_drone & of_web  # it did tell
+    assert {"asyncio", "pydantic"} <= of_drone & of_web  # it did tell
     assert unwanted(of_drone, IDLE_DRONE) == set()
     assert unwanted(of_web, IDLE_WEB) == set()
 

@@ -72,7 +72,7 @@ class Bench:
     async def run(
         self, *, started_before: frozenset[str] = frozenset(), max_unacked_bytes: int = MAX_UNACKED_BYTES
     ) -> list[dict[str, Any]]:
-        async def nowhere(_type: str, _payload: dict[str, Any]) -> None:
+        async def nowhere(_type: str, _payload: bytes) -> None:
             raise ConnectionError
 
         events = EventStream(
