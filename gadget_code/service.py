@@ -54,7 +54,7 @@ class Service:
         orders = Orders(store, answer_within_s=int(settings.answer_hours * 3600))
         policies = Policies(store, rooms, background)
         inquiries = Inquiries(store, rooms, policies, background)
-        consequences = Consequences(store, rooms, inquiries)
+        consequences = Consequences(store, rooms, inquiries, background)
         metrics = Metrics()
         recorder = Recorder(store, rooms, consequences, metrics, background, lambda turn: verbs.after(turn))
         dispatcher = Dispatcher(store, rooms, orders, recorder, background, tracer)

@@ -83,9 +83,8 @@ class Dispatcher:
             await self._recorder.cancel(turn)
             return
         try:
-            session, is_claimed, drones, locks = await asyncio.gather(
-                self._store.sessions.owned(turn.user, turn.session),
-                self._store.sessions.is_claimed(turn.session),
+            (session, is_claimed), drones, locks = await asyncio.gather(
+                self._store.sessions.with_claim(turn.user, turn.session),
                 self._store.drones.all({"user": turn.user}),
                 self._locks(turn.user),
             )
@@ -118,14 +117,23 @@ class Dispatcher:
         """Offers the turn to a drone that was claimed for it. None: it works, or has gone on otherwise. Else the turn
         as it waits again, and why."""
         taken = {"waiting": None, "statusReason": None, "drone": drone.id, "workspaceId": drone.workspace_id}
-        started = await self._store.turns.move(turn, DISPATCH, ChatTurnStatus.PROCESSING, taken)
+        offered = turn.replace(epoch=turn.epoch + 1, drone=drone.id, workspace_id=drone.workspace_id)
+        # Both to their end: what was taken is given back where it comes to nothing.
+        started, order = await asyncio.gather(
+            self._store.turns.move(turn, DISPATCH, ChatTurnStatus.PROCESSING, taken),
+            self._orders.of(offered, session),
+            return_exceptions=True,
+        )
+        if isinstance(started, BaseException):
+            raise started
         if started is None:
             await self._give_back(drone, turn)
             return None
         try:
-            order = await self._orders.of(started)
+            if isinstance(order, BaseException):
+                raise order
             with self._tracer.span("dispatch", parent=order.traceparent, turn=turn.id, drone=drone.id) as span:
-                offer = ProcessWorkOrder(work_order=order.replace(traceparent=span.traceparent))
+                offer = ProcessWorkOrder(work_order=order.replace(steers=started.steers, traceparent=span.traceparent))
                 await self._rooms.call_drone(drone.id, "processWorkOrder", offer, timeout=_OFFER_S)
         except GadgetError as exc:
             log.info("drone %s did not take turn %s: %s", drone.id, turn.id, exc.code)

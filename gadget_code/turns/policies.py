@@ -9,9 +9,11 @@ from weakref import WeakValueDictionary
 
 from gadget_api.commands import SetPolicy
 from gadget_api.errors import GadgetError, NotFound
-from gadget_api.permissions import Policy, Rules, RuleScope, ScopedRule
+from gadget_api.permissions import InstallRules, Policy, Rules, RuleScope, ScopedRule
+from gadget_api.projects import Project
 from gadget_api.sessions import ChatSession
 from gadget_api.turns import ChatTurn, ChatTurnStatus
+from gadget_api.users import User
 from gadget_code.background import Background
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.store.database import Store
@@ -27,6 +29,10 @@ async def policy_of(store: Store, session: ChatSession) -> Policy:
     project, user, install = await asyncio.gather(
         store.projects.owned(session.user, session.project), store.users.get(session.user), store.install.rules()
     )
+    return policy_by(session, project, user, install)
+
+
+def policy_by(session: ChatSession, project: Project, user: User, install: InstallRules) -> Policy:
     scopes: tuple[tuple[RuleScope, Rules], ...] = (
         (RuleScope.INSTALL, install.rules),
         (RuleScope.USER, user.rules),
