@@ -6,6 +6,7 @@ it. The turn's epoch is the fence: whoever takes a turn over raises it, and even
 """
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from gadget_api.commands import (
@@ -92,14 +93,15 @@ class Leases:
         drone = await self._store.drones.find({"_id": drone_id})
         if drone is None:
             return None
-        offered = await self._store.drones.was_just_claimed(drone_id)
-        if offered is not None and any(turn.id == offered for turn in await self._of(drone_id)):
-            return None
-        await self._requeue(drone_id)
+        if turns := await self._of(drone_id):
+            offered = await self._store.drones.was_just_claimed(drone_id)
+            if any(turn.id == offered for turn in turns):
+                return None
+            await self._requeue(turns)
         return await self._store.drones.free(drone, changes)
 
-    async def _requeue(self, drone: str) -> None:
-        for turn in await self._of(drone):
+    async def _requeue(self, turns: Sequence[ChatTurn]) -> None:
+        for turn in turns:
             if turn.cancel_requested:
                 await self._recorder.cancel(turn)  # when its drone died: it does not go on
                 continue

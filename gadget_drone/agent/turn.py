@@ -86,10 +86,9 @@ async def work(plan: TurnPlan, desk: Desk, events: EventStream, control: Control
             raise asyncio.CancelledError
         if (goes_on := plan.resumption) is not None:
             events.emit(Notice, level=goes_on.level, code="resumed", message=goes_on.message)
-        project_dir = await _clone(plan, events)
         order = plan.order
         with desk.tracer.span("turn", parent=order.traceparent, turn=order.turn.id, session=order.session.id):
-            await _run(plan, plan.site(project_dir), desk, events, control)
+            await _run(plan, desk, events, control)
     except asyncio.CancelledError:
         if not control.is_cancelled:
             raise
@@ -116,19 +115,43 @@ async def work(plan: TurnPlan, desk: Desk, events: EventStream, control: Control
     return True
 
 
-async def _run(plan: TurnPlan, site: Site, desk: Desk, events: EventStream, control: Control) -> None:
+@dataclass(frozen=True)
+class _Ready:
+    """What a turn's work begins with."""
+
+    models: Models
+    history: History
+    site: Site
+
+
+async def _ready(plan: TurnPlan, desk: Desk, events: EventStream, control: Control) -> _Ready:
+    """Fetches what is not here, while the server is asked whether the turn is ours still. Before it has said so the
+    turn does not begin, and does not end: it may be another's."""
     order = plan.order
-    await asyncio.to_thread(load, order.provider.sdk)
-    models = Models(order, desk.clients.of)
+    try:
+        await asyncio.to_thread(load, order.provider.sdk)
+        models = Models(order, desk.clients.of)
+        history, project_dir, _ = await asyncio.gather(
+            _history(desk, order, models.client, control), _clone(plan, events), desk.images.fetch(order.images)
+        )
+    except (GadgetError, OSError):
+        await control.may_begin.wait()
+        raise
+    await control.may_begin.wait()
+    return _Ready(models, history, plan.site(project_dir))
+
+
+async def _run(plan: TurnPlan, desk: Desk, events: EventStream, control: Control) -> None:
+    order = plan.order
+    ready = await _ready(plan, desk, events, control)
+    models, history, site = ready.models, ready.history, ready.site
     checkpoints = desk.checkpoints(order.project, site.project_dir, order.session.id)
     snapshots = Snapshots(checkpoints, order, events)
     title: Title | None = None
     try:
-        history, workshop, analysis, _ = await asyncio.gather(
-            _history(desk, order, models.client),
+        workshop, analysis = await asyncio.gather(
             Workshop.open(order, site, events, control, models, snapshots, desk.tracer),
             desk.analyses.of(order.session.id, site.project_dir),
-            desk.images.fetch(order.images),
         )
         system = workshop.system_prompt(analysis)
         conversation = Conversation(models.client, system, history.before, history.used_call_ids)
@@ -163,7 +186,7 @@ def _not_begun(order: WorkOrder) -> frozenset[str]:
     return frozenset(inquiry.call_id for inquiry in waiting if inquiry.call_id is not None)
 
 
-async def _history(desk: Desk, order: WorkOrder, client: ChatClient) -> History:
+async def _history(desk: Desk, order: WorkOrder, client: ChatClient, control: Control) -> History:
     """As `Histories.fetch`, patient with a server that is away for a while."""
     begun = time.monotonic()
     delay_s = 0.5
@@ -171,7 +194,9 @@ async def _history(desk: Desk, order: WorkOrder, client: ChatClient) -> History:
         try:
             return await desk.histories.fetch(desk.server, order, client)
         except Unavailable as exc:
-            if time.monotonic() - begun > _SERVER_AWAY_S:
+            if not control.may_begin.is_set():
+                begun = time.monotonic()  # for that it waits however long it takes
+            elif time.monotonic() - begun > _SERVER_AWAY_S:
                 raise
             log.info("the history has to wait: %s", exc.message)
             await asyncio.sleep(delay_s)
