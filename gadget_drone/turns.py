@@ -199,6 +199,7 @@ class Turns:
                         await self._hand_over(running)
                     return  # the files stay for the next start, or are let go of by `_abandon`
             await asyncio.gather(_to_the_end(self._note_end), events.acknowledged())
+            self._desk.histories.stored(running.order.turn.id)
         finally:
             if running.working is not None:
                 await _cancelled(running.working)

@@ -132,7 +132,7 @@ async def _ready(plan: TurnPlan, desk: Desk, events: EventStream, control: Contr
         await asyncio.to_thread(load, order.provider.sdk)
         models = Models(order, desk.clients.of)
         history, project_dir, _ = await asyncio.gather(
-            _history(desk, order, models.client, control), _clone(plan, events), desk.images.fetch(order.images)
+            _history(plan, desk, models.client, control), _clone(plan, events), desk.images.fetch(order.images)
         )
     except (GadgetError, OSError):
         await control.may_begin.wait()
@@ -145,6 +145,7 @@ async def _run(plan: TurnPlan, desk: Desk, events: EventStream, control: Control
     order = plan.order
     ready = await _ready(plan, desk, events, control)
     models, history, site = ready.models, ready.history, ready.site
+    client = models.client
     checkpoints = desk.checkpoints(order.project, site.project_dir, order.session.id)
     snapshots = Snapshots(checkpoints, order, events)
     title: Title | None = None
@@ -158,16 +159,20 @@ async def _run(plan: TurnPlan, desk: Desk, events: EventStream, control: Control
         conversation.add(*history.own)
         window = workshop.window(conversation, desk.calibration)
         if is_command(order.prompt):
-            return await window.command(order.prompt)
-        if order.session.wants_title:
-            title = Title(order.prompt, models, events)
-        started = plan.resumption.started_before if plan.resumption is not None else frozenset()
-        if started is None:
-            started = frozenset(call.call_id for call in conversation.open_calls) - _not_begun(order)
-        await workshop.loop(conversation, window).run(started)
-        await snapshots.taken()
-        if title is not None:
-            await title.finish()
+            await window.command(order.prompt)
+        else:
+            if order.session.wants_title:
+                title = Title(order.prompt, models, events)
+            started = plan.resumption.started_before if plan.resumption is not None else frozenset()
+            if started is None:
+                started = frozenset(call.call_id for call in conversation.open_calls) - _not_begun(order)
+            await workshop.loop(conversation, window).run(started)
+            await snapshots.taken()
+            if title is not None:
+                await title.finish()
+        # Of one that goes on, the history may have what was said before it was cut off.
+        if plan.resumption is None and models.client is client:
+            desk.histories.ended(order, conversation)
     except (StoppedByUser, GadgetError, asyncio.CancelledError) as exc:
         if control.is_cancelled or not isinstance(exc, asyncio.CancelledError):
             await snapshots.last()
@@ -186,13 +191,13 @@ def _not_begun(order: WorkOrder) -> frozenset[str]:
     return frozenset(inquiry.call_id for inquiry in waiting if inquiry.call_id is not None)
 
 
-async def _history(desk: Desk, order: WorkOrder, client: ChatClient, control: Control) -> History:
-    """As `Histories.fetch`, patient with a server that is away for a while."""
+async def _history(plan: TurnPlan, desk: Desk, client: ChatClient, control: Control) -> History:
+    """As `Histories.of`, patient with a server that is away for a while."""
     begun = time.monotonic()
     delay_s = 0.5
     while True:
         try:
-            return await desk.histories.fetch(desk.server, order, client)
+            return await desk.histories.of(desk.server, plan.order, client, goes_on=plan.resumption is not None)
         except Unavailable as exc:
             if not control.may_begin.is_set():
                 begun = time.monotonic()  # for that it waits however long it takes
