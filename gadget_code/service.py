@@ -57,7 +57,7 @@ class Service:
         consequences = Consequences(store, rooms, inquiries, background)
         metrics = Metrics()
         recorder = Recorder(store, rooms, consequences, metrics, background, lambda turn: verbs.after(turn))
-        dispatcher = Dispatcher(store, rooms, orders, recorder, background, tracer)
+        dispatcher = Dispatcher(store, rooms, orders, policies, recorder, background, tracer)
         leases = Leases(store, rooms, orders, recorder, inquiries, policies)
         verbs = TurnVerbs(store, rooms, recorder, dispatcher, leases, background, tracer)
         return cls(

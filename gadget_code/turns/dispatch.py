@@ -17,6 +17,7 @@ from gadget_code.background import Background
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.store.database import Store
 from gadget_code.turns.orders import Orders
+from gadget_code.turns.policies import Policies
 from gadget_code.turns.recorder import Recorder
 
 log = logging.getLogger(__name__)
@@ -37,11 +38,19 @@ _TAKEN_BACK = Wait(Waiting.DRONE_BUSY, "Waiting for the session to be taken back
 
 class Dispatcher:
     def __init__(
-        self, store: Store, rooms: Rooms, orders: Orders, recorder: Recorder, background: Background, tracer: Tracer
+        self,
+        store: Store,
+        rooms: Rooms,
+        orders: Orders,
+        policies: Policies,
+        recorder: Recorder,
+        background: Background,
+        tracer: Tracer,
     ) -> None:
         self._store = store
         self._tracer = tracer
         self._orders = orders
+        self._policies = policies
         self._rooms = rooms
         self._recorder = recorder
         self._background = background
@@ -133,6 +142,7 @@ class Dispatcher:
             if isinstance(order, BaseException):
                 raise order
             with self._tracer.span("dispatch", parent=order.traceparent, turn=turn.id, drone=drone.id) as span:
+                self._policies.offered(started, order.policy)
                 offer = ProcessWorkOrder(work_order=order.replace(steers=started.steers, traceparent=span.traceparent))
                 await self._rooms.call_drone(drone.id, "processWorkOrder", offer, timeout=_OFFER_S)
         except GadgetError as exc:

@@ -83,7 +83,8 @@ class Leases:
         except GadgetError as exc:
             log.info("turn %s is not told of its policy: %s", turn.id, exc.message)
         await self._is_at_work(turn)
-        await self._inquiries.redeliver(turn)
+        if turn.last_seq:  # else it has asked nothing
+            await self._inquiries.redeliver(turn)
 
     async def is_free(self, drone_id: str, changes: dict[str, Any]) -> DroneRegistration | None:
         """The drone says that it works on nothing. None when it said so before an offer reached it; it says so again.

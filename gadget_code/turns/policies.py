@@ -3,6 +3,7 @@ changed while a turn runs reaches its drone at once."""
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 from weakref import WeakValueDictionary
@@ -20,6 +21,7 @@ from gadget_code.store.database import Store
 
 log = logging.getLogger(__name__)
 
+_KNOWN_OFFERS = 1000
 _AGAIN_S = (1.0, 2.0, 4.0, 8.0)
 """When a drone that is connected did not answer; one that comes back is told anyway."""
 
@@ -53,6 +55,14 @@ class Policies:
         self._background = background
         self._pushing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By turn: a drone is told in the order in which things were changed."""
+        self._offered: OrderedDict[tuple[str, int], Policy] = OrderedDict()
+        """By turn and epoch: what its order says, until it begins. Where it is not known, the drone is told again."""
+
+    def offered(self, turn: ChatTurn, policy: Policy) -> None:
+        """The turn's drone gets this policy with its order."""
+        self._offered[turn.id, turn.epoch] = policy
+        if len(self._offered) > _KNOWN_OFFERS:
+            self._offered.popitem(last=False)
 
     async def changed(self, of: Mapping[str, Any]) -> None:
         """Something changed that the turns `of` this session, project or user go by: their drones are told."""
@@ -64,7 +74,7 @@ class Policies:
         if turn.drone is None:
             return
         async with self._pushing.setdefault(turn.id, asyncio.Lock()):
-            told = None
+            told = self._offered.pop((turn.id, turn.epoch), None)
             # Somebody may change it, through whatever process, while the drone is told.
             while (policy := await self._now(turn)) != told:
                 await self._rooms.call_drone(turn.drone, "setPolicy", SetPolicy(turn_id=turn.id, policy=policy))

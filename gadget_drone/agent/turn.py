@@ -88,7 +88,11 @@ async def work(plan: TurnPlan, desk: Desk, events: EventStream, control: Control
             events.emit(Notice, level=goes_on.level, code="resumed", message=goes_on.message)
         order = plan.order
         with desk.tracer.span("turn", parent=order.traceparent, turn=order.turn.id, session=order.session.id):
-            await _run(plan, desk, events, control)
+            try:
+                await _run(plan, desk, events, control)
+            except (GadgetError, OSError):
+                await control.may_begin.wait()  # until then the turn may be another's, and is not ours to end
+                raise
     except asyncio.CancelledError:
         if not control.is_cancelled:
             raise
@@ -115,44 +119,27 @@ async def work(plan: TurnPlan, desk: Desk, events: EventStream, control: Control
     return True
 
 
-@dataclass(frozen=True)
-class _Ready:
-    """What a turn's work begins with."""
-
-    models: Models
-    history: History
-    site: Site
-
-
-async def _ready(plan: TurnPlan, desk: Desk, events: EventStream, control: Control) -> _Ready:
-    """Fetches what is not here, while the server is asked whether the turn is ours still. Before it has said so the
-    turn does not begin, and does not end: it may be another's."""
-    order = plan.order
-    try:
-        await asyncio.to_thread(load, order.provider.sdk)
-        models = Models(order, desk.clients.of)
-        history, project_dir, _ = await asyncio.gather(
-            _history(plan, desk, models.client, control), _clone(plan, events), desk.images.fetch(order.images)
-        )
-    except (GadgetError, OSError):
-        await control.may_begin.wait()
-        raise
-    await control.may_begin.wait()
-    return _Ready(models, history, plan.site(project_dir))
-
-
 async def _run(plan: TurnPlan, desk: Desk, events: EventStream, control: Control) -> None:
+    """Looks at what is here, and fetches what is not, while the server is asked whether the turn is ours still; begins
+    when it has said so."""
     order = plan.order
-    ready = await _ready(plan, desk, events, control)
-    models, history, site = ready.models, ready.history, ready.site
+    await asyncio.to_thread(load, order.provider.sdk)
+    models = Models(order, desk.clients.of)
     client = models.client
+    history, project_dir, _ = await asyncio.gather(
+        _history(plan, desk, client, control), _clone(plan, events), desk.images.fetch(order.images)
+    )
+    site = plan.site(project_dir)
     checkpoints = desk.checkpoints(order.project, site.project_dir, order.session.id)
     snapshots = Snapshots(checkpoints, order, events)
     title: Title | None = None
     try:
-        workshop, analysis = await asyncio.gather(
+        if not is_command(order.prompt):
+            snapshots.take()
+        workshop, analysis, _ = await asyncio.gather(
             Workshop.open(order, site, events, control, models, snapshots, desk.tracer),
             desk.analyses.of(order.session.id, site.project_dir),
+            control.may_begin.wait(),
         )
         system = workshop.system_prompt(analysis)
         conversation = Conversation(models.client, system, history.before, history.used_call_ids)
