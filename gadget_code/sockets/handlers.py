@@ -254,7 +254,7 @@ class _DroneHandlers:
         if ask.turn_id is not None:
             begun, _ = await asyncio.gather(self._service.leases.begin(drone_id, ask.turn_id, ask.epoch), reporting)
             # Not in this handler: it asks the drone something.
-            self._service.background.start(self._service.leases.goes_on(begun), f"turn of drone {drone_id}")
+            self._service.background.start(self._service.leases.begun(begun), f"turn of drone {drone_id}")
             turn = begun
         elif (drone := await reporting) is not None and drone.turn is not None:
             turn = await self._store.turns.find({"_id": drone.turn})

@@ -6,7 +6,7 @@ it. The turn's epoch is the fence: whoever takes a turn over raises it, and even
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from gadget_api.commands import (
@@ -71,15 +71,18 @@ class Leases:
         it may do now. When its turn has gone on without it, it is told."""
         turns = await self._of(drone)
         for turn in turns:
-            await self.goes_on(turn)
+            await self._goes_on(turn, self._policies.tell)
         named = await self._store.drones.find({"_id": drone})
         if named is not None and named.turn is not None and all(turn.id != named.turn for turn in turns):
             await self._recorder.revoke(drone, named.turn, ErrorCode.TURN_OVER, "This turn went on without this drone.")
 
-    async def goes_on(self, turn: ChatTurn) -> None:
-        """Its drone works on the turn, or is about to."""
+    async def begun(self, turn: ChatTurn) -> None:
+        """`held`, for a turn that its drone has just begun."""
+        await self._goes_on(turn, self._policies.tell_begun)
+
+    async def _goes_on(self, turn: ChatTurn, tell: Callable[[ChatTurn], Awaitable[None]]) -> None:
         try:
-            await self._policies.tell(turn)  # first: it may be less than it was
+            await tell(turn)  # first: it may be less than it was
         except GadgetError as exc:
             log.info("turn %s is not told of its policy: %s", turn.id, exc.message)
         await self._is_at_work(turn)

@@ -56,7 +56,7 @@ class Policies:
         self._pushing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By turn: a drone is told in the order in which things were changed."""
         self._offered: OrderedDict[tuple[str, int], Policy] = OrderedDict()
-        """By turn and epoch: what its order says, until it begins. Where it is not known, the drone is told again."""
+        """By turn and epoch: what its order says, until it begins."""
 
     def offered(self, turn: ChatTurn, policy: Policy) -> None:
         """The turn's drone gets this policy with its order."""
@@ -69,12 +69,18 @@ class Policies:
         for turn in await self._store.turns.unfinished({**of, "status": ChatTurnStatus.PROCESSING}):
             self._background.start(self._push(turn), f"policy of turn {turn.id}")
 
+    async def tell_begun(self, turn: ChatTurn) -> None:
+        """`tell` for a turn that begins: nothing, where its order was made here and says what it may do now."""
+        await self._tell(turn, self._offered.pop((turn.id, turn.epoch), None))
+
     async def tell(self, turn: ChatTurn) -> None:
         """Tells the turn's drone what it may do now. Raises GadgetError when it cannot be told."""
+        await self._tell(turn, None)
+
+    async def _tell(self, turn: ChatTurn, told: Policy | None) -> None:
         if turn.drone is None:
             return
         async with self._pushing.setdefault(turn.id, asyncio.Lock()):
-            told = self._offered.pop((turn.id, turn.epoch), None)
             # Somebody may change it, through whatever process, while the drone is told.
             while (policy := await self._now(turn)) != told:
                 await self._rooms.call_drone(turn.drone, "setPolicy", SetPolicy(turn_id=turn.id, policy=policy))
