@@ -4,7 +4,7 @@ import asyncio
 import errno
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -125,20 +125,36 @@ async def _run(plan: TurnPlan, desk: Desk, events: EventStream, control: Control
     order = plan.order
     await asyncio.to_thread(load, order.provider.sdk)
     models = Models(order, desk.clients.of)
-    client = models.client
-    history, project_dir, _ = await asyncio.gather(
-        _history(plan, desk, client, control), _clone(plan, events), desk.images.fetch(order.images)
-    )
-    site = plan.site(project_dir)
+    fetching = asyncio.create_task(_history(plan, desk, models.client, control), name="history")
+    try:
+        site = plan.site(await _clone(plan, events))
+        await _run_at(site, plan, desk, events, control, models, fetching)
+    finally:
+        fetching.cancel()
+        await asyncio.gather(fetching, return_exceptions=True)
+
+
+async def _run_at(
+    site: Site,
+    plan: TurnPlan,
+    desk: Desk,
+    events: EventStream,
+    control: Control,
+    models: Models,
+    fetching: Awaitable[History],
+) -> None:
+    order, client = plan.order, models.client
     checkpoints = desk.checkpoints(order.project, site.project_dir, order.session.id)
     snapshots = Snapshots(checkpoints, order, events)
     title: Title | None = None
     try:
         if not is_command(order.prompt):
             snapshots.take()
-        workshop, analysis, _ = await asyncio.gather(
+        history, workshop, analysis, _, _ = await asyncio.gather(
+            fetching,
             Workshop.open(order, site, events, control, models, snapshots, desk.tracer),
             desk.analyses.of(order.session.id, site.project_dir),
+            desk.images.fetch(order.images),
             control.may_begin.wait(),
         )
         system = workshop.system_prompt(analysis)
