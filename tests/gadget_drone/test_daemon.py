@@ -122,6 +122,7 @@ async def test_a_turn_waits_for_the_disk_a_few_times_and_for_its_journal_only_be
     monkeypatch.setenv("NOTED", str(tmp_path / "noted"))
     looks, changes = Reply(Call("shell", {"command": "ls"})), Reply(Call("shell", {"command": "touch x"}))
     stage = await stage_for(Script([looks, looks, changes, looks, Reply(Text("Done."))]))
+    await stage.web.until("droneStatus", lambda p: p["status"] == "available")
 
     async def waits() -> bool | None:
         return True if '"available"' in (stage.gadget / "workspace.json").read_text() else None
