@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from gadget_api.events import Compacted, Steered, Step, ToolCall
 from gadget_api.ids import Id
+from gadget_api.images import ImageRef
 from gadget_api.messages import (
     INTERRUPTED,
     TRIMMED,
@@ -65,6 +66,11 @@ def read_by_model(log: Iterable[Message | Compaction]) -> list[Message]:
         if entry.summary is not None:
             messages.insert(0, UserMessage(content=entry.summary))
     return messages
+
+
+def prompt_messages(prompt: str, images: tuple[ImageRef, ...]) -> list[Message | Compaction]:
+    """The messages that a turn begins with; none for a command, which is not for the model."""
+    return [] if is_command(prompt) else [UserMessage(content=prompt, images=images)]
 
 
 def work_messages(

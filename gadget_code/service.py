@@ -54,10 +54,10 @@ class Service:
         orders = Orders(store, answer_within_s=int(settings.answer_hours * 3600))
         policies = Policies(store, rooms, background)
         inquiries = Inquiries(store, rooms, policies, background)
-        consequences = Consequences(store, rooms, inquiries)
+        consequences = Consequences(store, rooms, inquiries, background)
         metrics = Metrics()
         recorder = Recorder(store, rooms, consequences, metrics, background, lambda turn: verbs.after(turn))
-        dispatcher = Dispatcher(store, rooms, orders, recorder, background, tracer)
+        dispatcher = Dispatcher(store, rooms, orders, policies, recorder, background, tracer)
         leases = Leases(store, rooms, orders, recorder, inquiries, policies)
         verbs = TurnVerbs(store, rooms, recorder, dispatcher, leases, background, tracer)
         return cls(

@@ -60,7 +60,7 @@ class Daemon:
         self._server = server
         self._name = name
         self._sandbox = sandbox
-        self._occupancy = Occupancy(workspace)
+        self._occupancy = Occupancy(workspace.file)
         self._uploads = Uploads(workspace.blobs_dir, server)
         self._supervisor = Supervisor()
         self._states = SessionStates()
@@ -180,7 +180,8 @@ class Daemon:
             await self._terminals.close()
             self._supervisor.close()
             await self._link.drop()
-            self._station.save_status(DroneStatus.OFFLINE)
+            self._station.status = DroneStatus.OFFLINE
+            self._station.save()
             self._turns.close()
 
     # The connection
@@ -240,6 +241,7 @@ class Daemon:
 
     async def _lock_session(self, ask: c.LockSession) -> None:
         self._occupancy.lock(ask)
+        self._station.save()
 
     async def _unlock_session(self, ask: c.UnlockSession) -> None:
         if not self._occupancy.is_held_by(ask.chat_session_id):
@@ -247,6 +249,7 @@ class Daemon:
         if self._turns.is_busy:
             raise Conflict(ErrorCode.DRONE_BUSY, "The drone works for this session; wait, or cancel the turn first.")
         self._occupancy.unlock()
+        self._station.save()
 
     async def _set_mode(self, ask: c.SetWorkspaceMode) -> None:
         if self._turns.is_busy:

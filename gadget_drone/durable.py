@@ -6,8 +6,9 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Gives `path` (mode 0600) the content `data`; after the return it outlives a power cut.
+def replace_file(path: Path, data: bytes, *, is_synced: bool = True) -> None:
+    """Gives `path` (mode 0600) the content `data`; after the return it outlives our death, and a power cut when
+    `is_synced`.
 
     Raises OSError when the disk refuses; `path` is then as it was.
     """
@@ -16,13 +17,15 @@ def replace_file(path: Path, data: bytes) -> None:
         with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if is_synced:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
         with suppress(FileNotFoundError):
             temporary.unlink()
         raise
-    sync_directory(path.parent)
+    if is_synced:
+        sync_directory(path.parent)
 
 
 def remove_file(path: Path) -> None:

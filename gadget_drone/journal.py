@@ -21,7 +21,7 @@ from typing import Any
 import orjson
 
 from gadget_api.errors import ErrorCode, GadgetError
-from gadget_drone.durable import replace_file
+from gadget_drone.durable import replace_file, sync_directory
 
 _REWRITE_BYTES = 1024 * 1024
 
@@ -56,6 +56,8 @@ class Journal:
         self.steered: set[str] = set()
         """Ids of the messages that it knows to be before the model."""
         self._open_calls: dict[str, bytes] = {}
+        self._is_named = True
+        """Whether the disk has its name."""
         self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self._size = os.fstat(self._fd).st_size
 
@@ -63,10 +65,13 @@ class Journal:
     def create(cls, path: Path, *, base_seq: int) -> "Journal":
         """A new journal whose first event is `base_seq` + 1, in place of one that may be there.
 
-        Raises OSError: that one is whole then.
+        Its name is on the disk with the first `sync`: a power cut before that takes a journal of nothing that could not
+        be done again. Raises OSError: the one that was there is whole then.
         """
-        replace_file(path, _head(base_seq, is_blind=base_seq > 0))
-        return cls.load(path)
+        replace_file(path, _head(base_seq, is_blind=base_seq > 0), is_synced=False)
+        journal = cls.load(path)
+        journal._is_named = False
+        return journal
 
     @classmethod
     def load(cls, path: Path) -> "Journal":
@@ -106,7 +111,7 @@ class Journal:
 
     async def sync(self) -> None:
         """Waits until the disk has all that was appended."""
-        await asyncio.to_thread(os.fdatasync, self._fd)
+        await asyncio.to_thread(self._sync)
 
     def after(self, seq: int) -> Entry | None:
         """The first unacknowledged event after `seq`."""
@@ -154,6 +159,7 @@ class Journal:
         ledger = [line for line in self._open_calls.values() if orjson.loads(line)["seq"] <= self.acked_seq]
         head = _head(self.acked_seq, is_blind=self._is_blind)
         replace_file(self.path, b"".join([head, *ledger, *bodies]))
+        self._is_named = True
         self.close()  # first: what cannot be opened again must take no more events, not lose them
         renewed = Journal.load(self.path)
         self._fd, self._size, self._entries = renewed._fd, renewed._size, renewed._entries
@@ -167,6 +173,12 @@ class Journal:
     def remove(self) -> None:
         self.close()
         self.path.unlink(missing_ok=True)
+
+    def _sync(self) -> None:
+        os.fdatasync(self._fd)
+        if not self._is_named:
+            sync_directory(self.path.parent)
+            self._is_named = True
 
     def _write(self, line: bytes) -> None:
         written = os.pwrite(self._fd, line, self._size)

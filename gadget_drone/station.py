@@ -1,5 +1,6 @@
 """What the drone says of itself: to the server, and in `workspace.json` for people to look at."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -17,27 +18,34 @@ from gadget_drone.workspace import Workspace
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Station:
     workspace: Workspace
     occupancy: Occupancy
     lag: Lag
     call: Callable[[str, WireModel], Awaitable[None]]
     """The link's: raises GadgetError."""
+    status: DroneStatus = DroneStatus.STARTING
 
     async def report(self, status: DroneStatus) -> None:
         """Raises GadgetError."""
-        self.save_status(status)
+        self.status = status
         projects = tuple(project.id for project in self.workspace.file.projects)
         lag = self.lag.seen
         self.workspace.note_lag(lag)
-        await self.call("droneStatus", c.ReportStatus(status=status, projects=projects, loop_lag=lag))
+        said = c.ReportStatus(status=status, projects=projects, loop_lag=lag)
+        # The server does not wait for the disk.
+        await asyncio.gather(self.call("droneStatus", said), asyncio.to_thread(self.save))
 
-    def save_status(self, status: DroneStatus) -> None:
+    def save(self) -> None:
+        """Writes down what we do now and for whom, where it is news. Blocks; in any thread."""
         registration = self.workspace.file.registration
-        if registration is not None and registration.status is not status:
-            with suppress(OSError):  # for people to look at; nothing depends on it
-                self.workspace.update(registration=registration.replace(status=status))
+        if registration is not None:
+            registration = registration.replace(status=self.status)
+        with suppress(OSError):  # for people to look at; nothing depends on it
+            self.workspace.update(
+                registration=registration, chat_session=self.occupancy.session, locked_project=self.occupancy.project
+            )
 
     async def enter_mode(self, mode: WorkspaceMode) -> None:
         self.occupancy.mode = mode

@@ -184,11 +184,10 @@ class Turns:
 
     async def _run_turn(self, running: _Running, received_at: datetime, resumption: Resumption | None) -> None:
         events = running.events
-        pump: asyncio.Task[None] | None = None
+        self._station.status = DroneStatus.BUSY
+        pump = self.tasks.create_task(self._speak(running), name="pump")
+        noting = self.tasks.create_task(_to_the_end(self._station.save), name="note")
         try:
-            self._station.save_status(DroneStatus.BUSY)
-            await self._begin(running.order)
-            pump = self.tasks.create_task(events.pump(), name="pump")
             if not running.journal.is_complete:
                 await events.acknowledged()  # what a crash left: the server's history has it then
                 plan = await self._plans.of(running.order, received_at, resumption)
@@ -200,12 +199,19 @@ class Turns:
                         await self._hand_over(running)
                     return  # the files stay for the next start, or are let go of by `_abandon`
             await asyncio.gather(_to_the_end(self._note_end), events.acknowledged())
+            self._desk.histories.stored(running.order.turn.id)
         finally:
             if running.working is not None:
                 await _cancelled(running.working)
-            if pump is not None:
-                await _cancelled(pump)
+            await _cancelled(pump)
+            await asyncio.wait([noting])
         await self._let_go(running)
+
+    async def _speak(self, running: _Running) -> None:
+        """Sends the turn's events, once the server has said that it is ours still."""
+        await self._begin(running.order)
+        running.control.may_begin.set()
+        await running.events.pump()
 
     async def _begin(self, order: WorkOrder) -> None:
         """Waits until the server has said that the turn is ours still: the offer may have been read long after it was
@@ -246,9 +252,8 @@ class Turns:
             self._running = None
         if self._running is not None:
             return  # another one was accepted while the last was let go of twice
-        await self._station.enter_mode(WorkspaceMode.IDLE)
         with suppress(GadgetError):  # the link is down: the next connection says it
-            await self.become_available()
+            await asyncio.gather(self._station.enter_mode(WorkspaceMode.IDLE), self.become_available())
 
     async def cancel(self, ask: c.CancelTurn) -> None:
         running = self._turn(ask.turn_id)
@@ -360,7 +365,8 @@ class Turns:
         log.info("stopping: waiting for the running step")
         running.control.is_stopping = True
         if running.working is not None and not running.working.done():
-            if not (running.events.is_waiting or running.control.is_asking):  # no step runs then
+            is_at_step = running.control.may_begin.is_set() and not running.events.is_waiting
+            if is_at_step and not running.control.is_asking:
                 await asyncio.wait([running.working], timeout=_STEP_S)
             running.working.cancel()
             await asyncio.wait([running.working])

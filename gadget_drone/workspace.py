@@ -7,6 +7,7 @@ import json
 import os
 import re
 import stat
+import threading
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
@@ -49,6 +50,7 @@ class Workspace:
     warnings: list[str]
     """What the user should be told about the opening, each a sentence."""
     _lock_fd: int = field(repr=False)
+    _writing: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @classmethod
     def open(cls, directory: Path, *, hostname: str) -> Self:
@@ -121,11 +123,14 @@ class Workspace:
             note_lag(self._lock_fd, lag)
 
     def update(self, **changes: Any) -> WorkspaceFile:
-        """Changes `workspace.json`; `changes` by Python names. Raises OSError, and then nothing has changed."""
-        changed = self.file.replace(**changes)
-        _save(self.gadget_dir / "workspace.json", changed)
-        self.file = changed
-        return changed
+        """Changes `workspace.json`, where this is news; `changes` by Python names. In any thread. Raises OSError, and
+        then nothing has changed."""
+        with self._writing:
+            changed = self.file.replace(**changes)
+            if changed != self.file:
+                _save(self.gadget_dir / "workspace.json", changed)
+                self.file = changed
+            return changed
 
     def load_work_order(self) -> WorkOrderFile | None:
         """The accepted work order; None when there is none. A damaged one is moved aside, with a warning."""

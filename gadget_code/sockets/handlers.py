@@ -1,5 +1,6 @@
 """What the web service does on each socket event. Registered from the protocol table; every one passes one door."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -16,6 +17,7 @@ from gadget_api.model import WireModel, utc_now
 from gadget_api.projects import Project
 from gadget_api.protocol import Peer, SocketEvent, events_between
 from gadget_api.sessions import ChatSession, SessionLock
+from gadget_api.turns import ChatTurn
 from gadget_api.workspace import WorkspaceMode
 from gadget_code.service import Service
 from gadget_code.sockets.connections import Connection, Connections
@@ -247,17 +249,18 @@ class _DroneHandlers:
     async def workspace_mode(self, connection: Connection, ask: c.DroneWorkspaceMode) -> None:
         drone_id = connection.identity.drone
         assert drone_id is not None
+        reporting = self._store.drones.report(drone_id, {"workspaceMode": ask.mode})
+        turn: ChatTurn | None = None
         if ask.turn_id is not None:
-            await self._service.leases.begin(drone_id, ask.turn_id, ask.epoch)
+            begun, _ = await asyncio.gather(self._service.leases.begin(drone_id, ask.turn_id, ask.epoch), reporting)
             # Not in this handler: it asks the drone something.
-            self._service.background.start(self._service.leases.held(drone_id), f"turn of drone {drone_id}")
-        drone = await self._store.drones.report(drone_id, {"workspaceMode": ask.mode})
-        if drone is None or drone.turn is None:
-            return
-        turn = await self._store.turns.find({"_id": drone.turn})
+            self._service.background.start(self._service.leases.begun(begun), f"turn of drone {drone_id}")
+            turn = begun
+        elif (drone := await reporting) is not None and drone.turn is not None:
+            turn = await self._store.turns.find({"_id": drone.turn})
         if turn is not None:
-            changed = c.WorkspaceModeChanged(chat_session_id=turn.session, drone_id=drone.id, mode=ask.mode)
-            await self._rooms.tell_user(drone.user, "workspaceMode", changed)
+            changed = c.WorkspaceModeChanged(chat_session_id=turn.session, drone_id=drone_id, mode=ask.mode)
+            await self._rooms.tell_user(turn.user, "workspaceMode", changed)
 
     async def status(self, connection: Connection, ask: c.ReportStatus) -> None:
         drone_id = connection.identity.drone

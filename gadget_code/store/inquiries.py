@@ -113,6 +113,9 @@ class InquiryStore(Records[Inquiry]):
 
     async def withdraw(self, turn: ChatTurn) -> list[Inquiry]:
         """The turn is over: what it still waited for is asked no more. Answers those that were pending."""
+        with store_errors():
+            if await self.collection.find_one({"turn": turn.id}, {"_id": 1}) is None:
+                return []
         pending = await self.all({"turn": turn.id, "status": InquiryStatus.PENDING})
         closed = [
             await self.update({"_id": inquiry.id, "status": InquiryStatus.PENDING}, {"status": InquiryStatus.WITHDRAWN})

@@ -1,5 +1,7 @@
 """Providers, and their keys in a record apart."""
 
+import asyncio
+
 from pydantic import SecretStr
 from pymongo.asynchronous.collection import AsyncCollection
 
@@ -60,11 +62,22 @@ class ProviderStore(Records[Provider]):
         with store_errors():
             await self._keys.delete_one({"_id": provider_id})
 
+    async def with_key(self, user: str, provider_id: str) -> tuple[Provider, str | None]:
+        """The user's provider, and its key in the clear, or None when it has none. Raises NotFound."""
+        provider, sealed = await asyncio.gather(self.owned(user, provider_id), self._sealed(provider_id))
+        return provider, self._open(sealed, provider)
+
     async def key_of(self, provider: Provider) -> str | None:
         """The provider's key in the clear, or None when it has none."""
+        return self._open(await self._sealed(provider.id), provider)
+
+    async def _sealed(self, provider_id: str) -> bytes | None:
         with store_errors():
-            document = await self._keys.find_one({"_id": provider.id})
-        return None if document is None else self._vault.unseal(document["sealed"], provider)
+            document = await self._keys.find_one({"_id": provider_id})
+        return None if document is None else document["sealed"]
+
+    def _open(self, sealed: bytes | None, provider: Provider) -> str | None:
+        return None if sealed is None else self._vault.unseal(sealed, provider)
 
     async def _keep_key(self, provider: Provider, key: str | None) -> None:
         with store_errors():

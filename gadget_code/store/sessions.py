@@ -10,6 +10,7 @@ from typing import Any
 from pymongo import IndexModel
 from pymongo.asynchronous.collection import AsyncCollection
 
+from gadget_api.errors import NotFound
 from gadget_api.model import utc_now
 from gadget_api.permissions import MAX_RULES, PermissionLevel, Rule
 from gadget_api.sessions import ChatSession, SessionMode
@@ -38,8 +39,14 @@ class SessionStore(Records[ChatSession]):
         free = {"_id": session, "store.claim.until": {"$not": {"$gt": now}}}
         return await self.update(free, {"store.claim": {"id": claim, "until": now + timedelta(seconds=for_s)}})
 
-    async def is_claimed(self, session: str) -> bool:
-        return await self.find({"_id": session, "store.claim.until": {"$gt": utc_now()}}) is not None
+    async def with_claim(self, user: str, session: str) -> tuple[ChatSession, bool]:
+        """The user's session, and whether somebody has claimed it. Raises NotFound."""
+        with store_errors():
+            document = await self.collection.find_one({"_id": session, "user": user})
+        if document is None:
+            raise NotFound(self.noun)
+        claim = document.get("store", {}).get("claim")
+        return self.read(document), claim is not None and claim["until"] > utc_now()
 
     async def give_up(self, session: str, claim: str) -> None:
         await self.update({"_id": session, "store.claim.id": claim}, {}, unset={"store.claim": ""})

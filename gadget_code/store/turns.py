@@ -80,13 +80,12 @@ class TurnStore(Records[ChatTurn]):
             raise NotFound(self.noun)
         return turn
 
-    async def submit(self, turn: ChatTurn, traceparent: str | None = None) -> tuple[ChatTurn, bool]:
+    async def submit(self, turn: ChatTurn, newest: str | None, traceparent: str | None = None) -> tuple[ChatTurn, bool]:
         """Stores a new turn, or answers the one that the same prompt made before; and whether it is new.
 
-        Its id is made greater than that of the session's newest: ids are the session's order, and the clocks of two web
-        processes, or one that is set back, are not.
+        Its id is made greater than that of the session's `newest`: ids are the session's order, and the clocks of two
+        web processes, or one that is set back, are not.
         """
-        newest = await self.newest(turn.session)
         if newest is not None and newest >= turn.id:
             turn = turn.replace(id=id_after(newest))
         try:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from gadget_api.commands import SessionUpdated
 from gadget_api.events import InquiryAnswered, InquiryAsked, Titled, ToolCall, ToolStarted, TurnEvent
 from gadget_api.turns import ChatTurn
+from gadget_code.background import Background
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.store.database import Store
 from gadget_code.store.inquiries import waited_ms
@@ -12,10 +13,11 @@ from gadget_code.turns.inquiries import Inquiries
 
 
 class Consequences:
-    def __init__(self, store: Store, rooms: Rooms, inquiries: Inquiries) -> None:
+    def __init__(self, store: Store, rooms: Rooms, inquiries: Inquiries, background: Background) -> None:
         self._store = store
         self._rooms = rooms
         self._inquiries = inquiries
+        self._background = background
 
     async def follow(self, after: ChatTurn, events: Sequence[TurnEvent]) -> ChatTurn:
         """Each of these is safe to do twice; what a process that dies leaves undone, the sweep finds. Answers the turn,
@@ -31,7 +33,8 @@ class Consequences:
             elif isinstance(event, Titled):
                 await self._name(after, event.title)
         if after.status.is_over:
-            await self._inquiries.withdraw(after)
+            # Nobody is to wait for this to see the end.
+            self._background.start(self._inquiries.withdraw(after), f"inquiries of turn {after.id}")
         elif after.inquiry is not None:
             works_on = {event.call_id: event.seq for event in events if isinstance(event, ToolStarted | ToolCall)}
             return await self._overtake(after, works_on)

@@ -17,6 +17,7 @@ from gadget_code.background import Background
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.store.database import Store
 from gadget_code.turns.orders import Orders
+from gadget_code.turns.policies import Policies
 from gadget_code.turns.recorder import Recorder
 
 log = logging.getLogger(__name__)
@@ -37,11 +38,19 @@ _TAKEN_BACK = Wait(Waiting.DRONE_BUSY, "Waiting for the session to be taken back
 
 class Dispatcher:
     def __init__(
-        self, store: Store, rooms: Rooms, orders: Orders, recorder: Recorder, background: Background, tracer: Tracer
+        self,
+        store: Store,
+        rooms: Rooms,
+        orders: Orders,
+        policies: Policies,
+        recorder: Recorder,
+        background: Background,
+        tracer: Tracer,
     ) -> None:
         self._store = store
         self._tracer = tracer
         self._orders = orders
+        self._policies = policies
         self._rooms = rooms
         self._recorder = recorder
         self._background = background
@@ -83,9 +92,8 @@ class Dispatcher:
             await self._recorder.cancel(turn)
             return
         try:
-            session, is_claimed, drones, locks = await asyncio.gather(
-                self._store.sessions.owned(turn.user, turn.session),
-                self._store.sessions.is_claimed(turn.session),
+            (session, is_claimed), drones, locks = await asyncio.gather(
+                self._store.sessions.with_claim(turn.user, turn.session),
                 self._store.drones.all({"user": turn.user}),
                 self._locks(turn.user),
             )
@@ -118,14 +126,24 @@ class Dispatcher:
         """Offers the turn to a drone that was claimed for it. None: it works, or has gone on otherwise. Else the turn
         as it waits again, and why."""
         taken = {"waiting": None, "statusReason": None, "drone": drone.id, "workspaceId": drone.workspace_id}
-        started = await self._store.turns.move(turn, DISPATCH, ChatTurnStatus.PROCESSING, taken)
+        offered = turn.replace(epoch=turn.epoch + 1, drone=drone.id, workspace_id=drone.workspace_id)
+        # Both to their end: what was taken is given back where it comes to nothing.
+        started, order = await asyncio.gather(
+            self._store.turns.move(turn, DISPATCH, ChatTurnStatus.PROCESSING, taken),
+            self._orders.of(offered, session),
+            return_exceptions=True,
+        )
+        if isinstance(started, BaseException):
+            raise started
         if started is None:
             await self._give_back(drone, turn)
             return None
         try:
-            order = await self._orders.of(started)
+            if isinstance(order, BaseException):
+                raise order
             with self._tracer.span("dispatch", parent=order.traceparent, turn=turn.id, drone=drone.id) as span:
-                offer = ProcessWorkOrder(work_order=order.replace(traceparent=span.traceparent))
+                self._policies.offered(started, order.policy)
+                offer = ProcessWorkOrder(work_order=order.replace(steers=started.steers, traceparent=span.traceparent))
                 await self._rooms.call_drone(drone.id, "processWorkOrder", offer, timeout=_OFFER_S)
         except GadgetError as exc:
             log.info("drone %s did not take turn %s: %s", drone.id, turn.id, exc.code)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from gadget_api.events import HISTORY_TYPES, Compacted, Steered, Step, ToolCall, turn_event
-from gadget_api.history import HistoryPage, TurnHistory, interrupted_results, is_command, work_messages
-from gadget_api.messages import Compaction, Message, UserMessage
+from gadget_api.history import HistoryPage, TurnHistory, interrupted_results, prompt_messages, work_messages
+from gadget_api.messages import Compaction, Message
 from gadget_api.turns import ChatTurn
 from gadget_code.store.database import Store
 
@@ -38,9 +38,7 @@ async def history_page(store: Store, session: str, *, after_turn: str | None, up
 def _messages(
     turn: ChatTurn, events: Sequence[Step | ToolCall | Steered | Compacted], is_over: bool
 ) -> list[Message | Compaction]:
-    messages: list[Message | Compaction] = []
-    if not is_command(turn.prompts.user):  # that was for us
-        messages.append(UserMessage(content=turn.prompts.user, images=turn.prompts.images))
+    messages = prompt_messages(turn.prompts.user, turn.prompts.images)
     messages.extend(work_messages(events, is_over=is_over))
     if is_over:
         messages.extend(interrupted_results(messages))

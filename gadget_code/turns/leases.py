@@ -6,6 +6,7 @@ it. The turn's epoch is the fence: whoever takes a turn over raises it, and even
 """
 
 import logging
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from gadget_api.commands import (
@@ -58,25 +59,35 @@ class Leases:
         for turn in await self._of(drone.id):
             await self._wait_for_drone(turn, drone)
 
-    async def begin(self, drone: str, turn_id: str, epoch: int | None) -> None:
+    async def begin(self, drone: str, turn_id: str, epoch: int | None) -> ChatTurn:
         """The drone is about to work on the turn. Raises Conflict when it is not its turn under this epoch any more."""
-        if await self._store.turns.begin(turn_id, drone, epoch) is None:
+        turn = await self._store.turns.begin(turn_id, drone, epoch)
+        if turn is None:
             raise Conflict(ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
+        return turn
 
     async def held(self, drone: str) -> None:
         """The drone says that it works: its turn waits for no drone, and gets what was said to it meanwhile, and what
         it may do now. When its turn has gone on without it, it is told."""
         turns = await self._of(drone)
         for turn in turns:
-            try:
-                await self._policies.tell(turn)  # first: it may be less than it was
-            except GadgetError as exc:
-                log.info("turn %s is not told of its policy: %s", turn.id, exc.message)
-            await self._goes_on(turn)
-            await self._inquiries.redeliver(turn)
+            await self._goes_on(turn, self._policies.tell)
         named = await self._store.drones.find({"_id": drone})
         if named is not None and named.turn is not None and all(turn.id != named.turn for turn in turns):
             await self._recorder.revoke(drone, named.turn, ErrorCode.TURN_OVER, "This turn went on without this drone.")
+
+    async def begun(self, turn: ChatTurn) -> None:
+        """`held`, for a turn that its drone has just begun."""
+        await self._goes_on(turn, self._policies.tell_begun)
+
+    async def _goes_on(self, turn: ChatTurn, tell: Callable[[ChatTurn], Awaitable[None]]) -> None:
+        try:
+            await tell(turn)  # first: it may be less than it was
+        except GadgetError as exc:
+            log.info("turn %s is not told of its policy: %s", turn.id, exc.message)
+        await self._is_at_work(turn)
+        if turn.last_seq:  # else it has asked nothing
+            await self._inquiries.redeliver(turn)
 
     async def is_free(self, drone_id: str, changes: dict[str, Any]) -> DroneRegistration | None:
         """The drone says that it works on nothing. None when it said so before an offer reached it; it says so again.
@@ -86,14 +97,15 @@ class Leases:
         drone = await self._store.drones.find({"_id": drone_id})
         if drone is None:
             return None
-        offered = await self._store.drones.was_just_claimed(drone_id)
-        if offered is not None and any(turn.id == offered for turn in await self._of(drone_id)):
-            return None
-        await self._requeue(drone_id)
+        if turns := await self._of(drone_id):
+            offered = await self._store.drones.was_just_claimed(drone_id)
+            if any(turn.id == offered for turn in turns):
+                return None
+            await self._requeue(turns)
         return await self._store.drones.free(drone, changes)
 
-    async def _requeue(self, drone: str) -> None:
-        for turn in await self._of(drone):
+    async def _requeue(self, turns: Sequence[ChatTurn]) -> None:
+        for turn in turns:
             if turn.cancel_requested:
                 await self._recorder.cancel(turn)  # when its drone died: it does not go on
                 continue
@@ -122,7 +134,7 @@ class Leases:
         if turn is None:
             discard = RecoveryAction.DISCARD
             return CrashRecoveryResponse(turn_id=ask.turn_id, action=discard, question=ask.question)
-        order = await self._orders.of(turn)
+        order = await self._orders.of(turn, await self._store.sessions.owned(turn.user, turn.session))
         drone = await self._store.drones.report(drone_id, {"turn": turn.id, "status": DroneStatus.BUSY})
         if drone is not None:
             await self._rooms.tell_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
@@ -187,7 +199,7 @@ class Leases:
             if drone is None or drone.status is DroneStatus.OFFLINE:
                 await self._wait_for_drone(turn, drone)
             elif drone.status is DroneStatus.BUSY and drone.turn == turn.id:
-                await self._goes_on(turn)
+                await self._is_at_work(turn)
 
     async def _of(self, drone: str) -> list[ChatTurn]:
         return await self._store.turns.unfinished({"drone": drone, "status": ChatTurnStatus.PROCESSING})
@@ -205,7 +217,7 @@ class Leases:
         if waiting is not None:
             await self._rooms.tell_turn(waiting)
 
-    async def _goes_on(self, turn: ChatTurn) -> None:
+    async def _is_at_work(self, turn: ChatTurn) -> None:
         for steer in turn.steers:  # one that it has is no news to it
             await self.deliver(turn, steer)
         if turn.waiting is not Waiting.DRONE_LOST:

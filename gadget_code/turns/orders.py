@@ -8,7 +8,7 @@ from datetime import datetime
 from gadget_api.budgets import Spent
 from gadget_api.errors import NotFound
 from gadget_api.inquiries import InquiryStatus
-from gadget_api.providers import ModelParams, Provider
+from gadget_api.providers import ModelParams
 from gadget_api.sessions import ChatSession, Effort, mode_of
 from gadget_api.turns import ChatTurn
 from gadget_api.work_order import (
@@ -21,7 +21,7 @@ from gadget_api.work_order import (
     WorkOrder,
 )
 from gadget_code.store.database import Store
-from gadget_code.turns.policies import policy_of
+from gadget_code.turns.policies import policy_by
 
 
 @dataclass(frozen=True)
@@ -30,19 +30,15 @@ class Orders:
     answer_within_s: int
     """For how long a turn waits for its user's answer."""
 
-    async def of(self, turn: ChatTurn) -> WorkOrder:
-        """The order of a turn as it is dispatched now. Raises NotFound when its project, session or provider is
-        gone."""
-        project, session, user, provider, before, traceparent = await asyncio.gather(
+    async def of(self, turn: ChatTurn, session: ChatSession) -> WorkOrder:
+        """The order of a turn of `session`, as both were read. Raises NotFound when its project or provider is gone."""
+        project, user, install, chosen, before, traceparent = await asyncio.gather(
             self.store.projects.owned(turn.user, turn.project),
-            self.store.sessions.owned(turn.user, turn.session),
             self.store.users.get(turn.user),
-            self.store.providers.owned(turn.user, turn.provider),
+            self.store.install.rules(),
+            self._provider(turn.user, turn.provider, turn.llm, turn.effort),
             self.store.turns.before(turn),
             self.store.turns.traceparent(turn),
-        )
-        policy, chosen = await asyncio.gather(
-            policy_of(self.store, session), self._provider(provider, turn.llm, turn.effort)
         )
         return WorkOrder(
             # One turn is one order, however often it is offered.
@@ -68,7 +64,7 @@ class Orders:
             workspace_id=turn.workspace_id,
             after_turn=before,
             resume=await self._resume_point(turn) if turn.last_seq else None,
-            policy=policy,
+            policy=policy_by(session, project, user, install),
             fallbacks=await self._fallbacks(session, turn.effort),
             turn_budget=session.turn_budget,
             session_budget=session.budget,
@@ -78,13 +74,15 @@ class Orders:
             traceparent=traceparent,
         )
 
-    async def _provider(self, provider: Provider, model_id: str, effort: Effort | None) -> OrderProvider:
+    async def _provider(self, user: str, provider_id: str, model_id: str, effort: Effort | None) -> OrderProvider:
+        """Raises NotFound."""
+        provider, key = await self.store.providers.with_key(user, provider_id)
         order = OrderProvider(
             id=provider.id,
             name=provider.name,
             sdk=provider.api_type,
             base_url=provider.base_url,
-            api_key=await self.store.providers.key_of(provider),
+            api_key=key,
             model_id=model_id,
         )
         model = next((model for model in provider.models if model.id == model_id), None)
@@ -102,10 +100,9 @@ class Orders:
         orders = []
         for choice in session.fallbacks:
             try:
-                provider = await self.store.providers.owned(session.user, choice.provider)
+                orders.append(await self._provider(session.user, choice.provider, choice.model, effort))
             except NotFound:
                 continue
-            orders.append(await self._provider(provider, choice.model, effort))
         return tuple(orders)
 
     async def _resume_point(self, turn: ChatTurn) -> ResumePoint:

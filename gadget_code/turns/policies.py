@@ -3,21 +3,25 @@ changed while a turn runs reaches its drone at once."""
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 from weakref import WeakValueDictionary
 
 from gadget_api.commands import SetPolicy
 from gadget_api.errors import GadgetError, NotFound
-from gadget_api.permissions import Policy, Rules, RuleScope, ScopedRule
+from gadget_api.permissions import InstallRules, Policy, Rules, RuleScope, ScopedRule
+from gadget_api.projects import Project
 from gadget_api.sessions import ChatSession
 from gadget_api.turns import ChatTurn, ChatTurnStatus
+from gadget_api.users import User
 from gadget_code.background import Background
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.store.database import Store
 
 log = logging.getLogger(__name__)
 
+_KNOWN_OFFERS = 1000
 _AGAIN_S = (1.0, 2.0, 4.0, 8.0)
 """When a drone that is connected did not answer; one that comes back is told anyway."""
 
@@ -27,6 +31,10 @@ async def policy_of(store: Store, session: ChatSession) -> Policy:
     project, user, install = await asyncio.gather(
         store.projects.owned(session.user, session.project), store.users.get(session.user), store.install.rules()
     )
+    return policy_by(session, project, user, install)
+
+
+def policy_by(session: ChatSession, project: Project, user: User, install: InstallRules) -> Policy:
     scopes: tuple[tuple[RuleScope, Rules], ...] = (
         (RuleScope.INSTALL, install.rules),
         (RuleScope.USER, user.rules),
@@ -47,18 +55,32 @@ class Policies:
         self._background = background
         self._pushing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By turn: a drone is told in the order in which things were changed."""
+        self._offered: OrderedDict[tuple[str, int], Policy] = OrderedDict()
+        """By turn and epoch: what its order says, until it begins."""
+
+    def offered(self, turn: ChatTurn, policy: Policy) -> None:
+        """The turn's drone gets this policy with its order."""
+        self._offered[turn.id, turn.epoch] = policy
+        if len(self._offered) > _KNOWN_OFFERS:
+            self._offered.popitem(last=False)
 
     async def changed(self, of: Mapping[str, Any]) -> None:
         """Something changed that the turns `of` this session, project or user go by: their drones are told."""
         for turn in await self._store.turns.unfinished({**of, "status": ChatTurnStatus.PROCESSING}):
             self._background.start(self._push(turn), f"policy of turn {turn.id}")
 
+    async def tell_begun(self, turn: ChatTurn) -> None:
+        """`tell` for a turn that begins: nothing, where its order was made here and says what it may do now."""
+        await self._tell(turn, self._offered.pop((turn.id, turn.epoch), None))
+
     async def tell(self, turn: ChatTurn) -> None:
         """Tells the turn's drone what it may do now. Raises GadgetError when it cannot be told."""
+        await self._tell(turn, None)
+
+    async def _tell(self, turn: ChatTurn, told: Policy | None) -> None:
         if turn.drone is None:
             return
         async with self._pushing.setdefault(turn.id, asyncio.Lock()):
-            told = None
             # Somebody may change it, through whatever process, while the drone is told.
             while (policy := await self._now(turn)) != told:
                 await self._rooms.call_drone(turn.drone, "setPolicy", SetPolicy(turn_id=turn.id, policy=policy))

@@ -1,5 +1,7 @@
 """What the models of a turn cost."""
 
+import asyncio
+
 from gadget_api.providers import ModelPrice
 from gadget_api.turns import ChatTurn
 from gadget_code.store.database import Store
@@ -8,11 +10,16 @@ from gadget_code.store.database import Store
 async def prices_of(store: Store, turn: ChatTurn) -> dict[str, ModelPrice | None]:
     """By the provider's name of each model: the turn's own, and those that its session falls back to. None: nobody said
     what it costs. Where two providers have a model of the same name, the one that is asked first counts."""
-    session = await store.sessions.find({"_id": turn.session})
-    choices = [(turn.provider, turn.llm), *((f.provider, f.model) for f in (session.fallbacks if session else ()))]
-    prices: dict[str, ModelPrice | None] = {}
-    for provider_id, name in choices:
-        provider = await store.providers.find({"_id": provider_id, "user": turn.user})
-        models = provider.models if provider is not None else ()
-        prices.setdefault(name, next((model.price for model in models if model.id == name), None))
+    session, price = await asyncio.gather(
+        store.sessions.find({"_id": turn.session}), _price(store, turn.user, turn.provider, turn.llm)
+    )
+    prices = {turn.llm: price}
+    for choice in session.fallbacks if session is not None else ():
+        prices.setdefault(choice.model, await _price(store, turn.user, choice.provider, choice.model))
     return prices
+
+
+async def _price(store: Store, user: str, provider_id: str, name: str) -> ModelPrice | None:
+    provider = await store.providers.find({"_id": provider_id, "user": user})
+    models = provider.models if provider is not None else ()
+    return next((model.price for model in models if model.id == name), None)

@@ -61,8 +61,10 @@ class TurnVerbs:
         """Stores a prompt as a queued turn: when this returns, a majority has it. The same id is the same turn. Raises
         InvalidInput, NotFound, TooMany."""
         check_prompt(content)
-        session, queued = await asyncio.gather(
-            self.store.sessions.owned(user, session_id), self.store.turns.count_queued(session_id)
+        session, queued, newest = await asyncio.gather(
+            self.store.sessions.owned(user, session_id),
+            self.store.turns.count_queued(session_id),
+            self.store.turns.newest(session_id),
         )
         if queued >= MAX_QUEUED:
             earlier = await self.store.turns.find({"session": session.id, "promptId": prompt_id})
@@ -89,11 +91,11 @@ class TurnVerbs:
             prompts=Prompts(user=content, images=tuple(refs)),
         )
         with self.tracer.span("prompt", parent=traceparent, session=session.id, turn=fresh.id) as span:
-            turn, is_new = await self.store.turns.submit(fresh, span.traceparent)
+            turn, is_new = await self.store.turns.submit(fresh, newest, span.traceparent)
         if is_new:
-            await self._go_on_from_here(session)
             await self.rooms.tell_turn(turn)
             self.dispatcher.kick(user)
+            await self._go_on_from_here(session)
         return turn
 
     async def _go_on_from_here(self, session: ChatSession) -> None:

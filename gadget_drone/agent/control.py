@@ -25,6 +25,8 @@ class Control:
         policy: Policy = Policy(),  # noqa: B008 (frozen)
         inquiries: Iterable[Inquiry] = (),
     ) -> None:
+        self.may_begin = asyncio.Event()
+        """Set when the server has said that the turn is ours still. Before, no model is asked and no tool runs."""
         self.is_cancelled = False
         self.is_stopping = False
         self.is_working = False

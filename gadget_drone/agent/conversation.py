@@ -57,6 +57,11 @@ class Conversation:
         """Where in `messages` this turn's prompt is; None when it is in a summary."""
 
     @property
+    def log(self) -> Log:
+        """What came before this turn, and what it has added."""
+        return self._log
+
+    @property
     def messages(self) -> Sequence[Message]:
         """Without the system prompt."""
         return self._log.messages

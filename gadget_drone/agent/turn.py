@@ -4,7 +4,7 @@ import asyncio
 import errno
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -86,10 +86,13 @@ async def work(plan: TurnPlan, desk: Desk, events: EventStream, control: Control
             raise asyncio.CancelledError
         if (goes_on := plan.resumption) is not None:
             events.emit(Notice, level=goes_on.level, code="resumed", message=goes_on.message)
-        project_dir = await _clone(plan, events)
         order = plan.order
         with desk.tracer.span("turn", parent=order.traceparent, turn=order.turn.id, session=order.session.id):
-            await _run(plan, plan.site(project_dir), desk, events, control)
+            try:
+                await _run(plan, desk, events, control)
+            except (GadgetError, OSError):
+                await control.may_begin.wait()  # until then the turn may be another's, and is not ours to end
+                raise
     except asyncio.CancelledError:
         if not control.is_cancelled:
             raise
@@ -116,35 +119,63 @@ async def work(plan: TurnPlan, desk: Desk, events: EventStream, control: Control
     return True
 
 
-async def _run(plan: TurnPlan, site: Site, desk: Desk, events: EventStream, control: Control) -> None:
+async def _run(plan: TurnPlan, desk: Desk, events: EventStream, control: Control) -> None:
+    """Looks at what is here, and fetches what is not, while the server is asked whether the turn is ours still; begins
+    when it has said so."""
     order = plan.order
     await asyncio.to_thread(load, order.provider.sdk)
     models = Models(order, desk.clients.of)
+    fetching = asyncio.create_task(_history(plan, desk, models.client, control), name="history")
+    try:
+        site = plan.site(await _clone(plan, events))
+        await _run_at(site, plan, desk, events, control, models, fetching)
+    finally:
+        fetching.cancel()
+        await asyncio.gather(fetching, return_exceptions=True)
+
+
+async def _run_at(
+    site: Site,
+    plan: TurnPlan,
+    desk: Desk,
+    events: EventStream,
+    control: Control,
+    models: Models,
+    fetching: Awaitable[History],
+) -> None:
+    order, client = plan.order, models.client
     checkpoints = desk.checkpoints(order.project, site.project_dir, order.session.id)
     snapshots = Snapshots(checkpoints, order, events)
     title: Title | None = None
     try:
-        history, workshop, analysis, _ = await asyncio.gather(
-            _history(desk, order, models.client),
+        if not is_command(order.prompt):
+            snapshots.take()
+        history, workshop, analysis, _, _ = await asyncio.gather(
+            fetching,
             Workshop.open(order, site, events, control, models, snapshots, desk.tracer),
             desk.analyses.of(order.session.id, site.project_dir),
             desk.images.fetch(order.images),
+            control.may_begin.wait(),
         )
         system = workshop.system_prompt(analysis)
         conversation = Conversation(models.client, system, history.before, history.used_call_ids)
         conversation.add(*history.own)
         window = workshop.window(conversation, desk.calibration)
         if is_command(order.prompt):
-            return await window.command(order.prompt)
-        if order.session.wants_title:
-            title = Title(order.prompt, models, events)
-        started = plan.resumption.started_before if plan.resumption is not None else frozenset()
-        if started is None:
-            started = frozenset(call.call_id for call in conversation.open_calls) - _not_begun(order)
-        await workshop.loop(conversation, window).run(started)
-        await snapshots.taken()
-        if title is not None:
-            await title.finish()
+            await window.command(order.prompt)
+        else:
+            if order.session.wants_title:
+                title = Title(order.prompt, models, events)
+            started = plan.resumption.started_before if plan.resumption is not None else frozenset()
+            if started is None:
+                started = frozenset(call.call_id for call in conversation.open_calls) - _not_begun(order)
+            await workshop.loop(conversation, window).run(started)
+            await snapshots.taken()
+            if title is not None:
+                await title.finish()
+        # Of one that goes on, the history may have what was said before it was cut off.
+        if plan.resumption is None and models.client is client:
+            desk.histories.ended(order, conversation)
     except (StoppedByUser, GadgetError, asyncio.CancelledError) as exc:
         if control.is_cancelled or not isinstance(exc, asyncio.CancelledError):
             await snapshots.last()
@@ -163,15 +194,17 @@ def _not_begun(order: WorkOrder) -> frozenset[str]:
     return frozenset(inquiry.call_id for inquiry in waiting if inquiry.call_id is not None)
 
 
-async def _history(desk: Desk, order: WorkOrder, client: ChatClient) -> History:
-    """As `Histories.fetch`, patient with a server that is away for a while."""
+async def _history(plan: TurnPlan, desk: Desk, client: ChatClient, control: Control) -> History:
+    """As `Histories.of`, patient with a server that is away for a while."""
     begun = time.monotonic()
     delay_s = 0.5
     while True:
         try:
-            return await desk.histories.fetch(desk.server, order, client)
+            return await desk.histories.of(desk.server, plan.order, client, goes_on=plan.resumption is not None)
         except Unavailable as exc:
-            if time.monotonic() - begun > _SERVER_AWAY_S:
+            if not control.may_begin.is_set():
+                begun = time.monotonic()  # for that it waits however long it takes
+            elif time.monotonic() - begun > _SERVER_AWAY_S:
                 raise
             log.info("the history has to wait: %s", exc.message)
             await asyncio.sleep(delay_s)

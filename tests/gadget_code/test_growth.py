@@ -4,6 +4,7 @@ Counted by MongoDB's own profiler: commands, and the documents they looked at. A
 one of hundreds, in a store that is full of others.
 """
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,11 +15,14 @@ import pytest
 from pymongo import MongoClient
 
 from gadget_api.ids import new_id
-from tests.gadget_code.peers import PlayedDrone, a_finished_turn, a_session, a_web
+from tests.gadget_code.peers import Played, PlayedDrone, a_finished_turn, a_session, a_turn, a_web
 from tests.harness import Ide, User, Web
 
 Document = dict[str, Any]
 LARGE = 400
+_TURNS = 5
+_COMMANDS = 45
+"""Of a turn of one step, from the prompt to the drone that waits again."""
 
 
 @pytest.fixture
@@ -50,21 +54,25 @@ class Store:
     def counted(self) -> Iterator[dict[str, int]]:
         """Fills in how many commands there were meanwhile, and how many documents and keys they looked at."""
         cost: dict[str, int] = {}
+        with self.profiled() as profiled:
+            yield cost
+        entries = [entry for entry in profiled if not _is_housekeeping(entry)]
+        cost["commands"] = len(entries)
+        cost["documents"] = sum(entry.get("docsExamined", 0) for entry in entries)
+        cost["keys"] = sum(entry.get("keysExamined", 0) for entry in entries)
+
+    @contextmanager
+    def profiled(self) -> Iterator[list[Document]]:
+        """Fills in what the profiler says of each command."""
+        entries: list[Document] = []
         self.database.command("profile", 0)
         self.database.drop_collection("system.profile")
         self.database.command("profile", 2)
         try:
-            yield cost
+            yield entries
         finally:
             self.database.command("profile", 0)
-        entries = [
-            entry
-            for entry in self.database["system.profile"].find({"ns": {"$ne": f"{self.database.name}.system.profile"}})
-            if not _is_housekeeping(entry)
-        ]
-        cost["commands"] = len(entries)
-        cost["documents"] = sum(entry.get("docsExamined", 0) for entry in entries)
-        cost["keys"] = sum(entry.get("keysExamined", 0) for entry in entries)
+        entries += self.database["system.profile"].find({"ns": {"$ne": f"{self.database.name}.system.profile"}})
 
 
 def _is_housekeeping(entry: Document) -> bool:
@@ -72,6 +80,15 @@ def _is_housekeeping(entry: Document) -> bool:
     command = entry.get("command", {})
     is_sweep = entry["ns"].endswith((".drones", ".tokens", ".users"))
     return is_sweep or "profile" in command or not {"_id", "session", "turn"} & _named(command)
+
+
+def _is_of_a_turn(entry: Document) -> bool:
+    """Whether a turn caused it: leases, tokens and the sweep, which name nobody, come by the clock."""
+    command = entry.get("command", {})
+    if entry["op"] == "insert":
+        return True
+    of_somebody = {"_id", "user", "session", "turn", "drone"} & _named(command)
+    return bool(of_somebody) and not entry["ns"].endswith(".tokens") and "profile" not in command
 
 
 def _named(command: Document) -> set[str]:
@@ -153,6 +170,33 @@ async def _context(user: User, drone: PlayedDrone, session: Document) -> None:
     await drone.acked(turn["_id"], 1)
     await drone.report("available")
     await user.until_over(turn["_id"])
+
+
+async def test_a_simple_turn_is_a_few_dozen_commands(own_web: Web, admin: Store) -> None:
+    async with await own_web.user() as user, PlayedDrone(user) as drone:
+        session = await a_session(user)
+
+        async def turn() -> None:
+            submitted = await a_turn(user, session)
+            order = await drone.order(submitted["_id"])
+            begin = {"mode": "agent", "turnId": submitted["_id"], "epoch": order["epoch"]}
+            assert (await drone.call("requestWorkspaceMode", begin))["ok"]
+            played = Played(submitted, epoch=order["epoch"])
+            for event in (played.response(), played.step(), played.complete()):
+                await drone.send(event)
+            await drone.acked(submitted["_id"], played.seq)
+            assert (await drone.call("requestWorkspaceMode", {"mode": "idle"}))["ok"]
+            await drone.report("available")
+
+        await turn()  # what is read once is read
+        with admin.profiled() as profiled:
+            for _ in range(_TURNS):
+                await turn()
+        commands = Counter(
+            f"{entry['op']} {entry['ns'].partition('.')[2]}" for entry in profiled if _is_of_a_turn(entry)
+        )
+        assert commands["insert turns"] == _TURNS
+        assert commands.total() <= _COMMANDS * _TURNS, sorted(commands.items())
 
 
 async def test_a_step_late_in_a_turn_costs_the_store_what_an_early_one_does(own_web: Web, admin: Store) -> None:

@@ -37,6 +37,8 @@ class PlayedWeb:
         self.revokes = False
         self.answers_begin = True
         """False: a turn may not begin yet, as while the database is away."""
+        self.histories = 0
+        """How often it was asked for the session's history."""
         self.epoch_ahead = 0
         """How many epochs it is ahead of its next answer to a recovery: it has taken up later questions meanwhile."""
         self.steers: list[dict[str, Any]] = []
@@ -206,6 +208,7 @@ class PlayedWeb:
         return web.json_response({"registration": registration, "token": "drone-token"}, status=201)
 
     async def _context(self, _request: web.Request) -> web.Response:
+        self.histories += 1
         said = [turn_event.validate_python(e) for e in self.events if e["type"] in ("step", "toolCall", "steered")]
         own = [UserMessage(content=self._prompt), *work_messages(said, is_over=False)]  # type: ignore[arg-type]
         item = {"turnId": self.turn, "messages": [message.to_wire() for message in own]}

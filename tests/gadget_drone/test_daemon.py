@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import random
 import re
 import resource
@@ -18,7 +19,7 @@ import pytest
 from gadget_ai.testing.script import Call, Pause, Reply, Script, Text
 from gadget_ai.testing.server import ScriptedServer
 from tests.gadget_drone.played_web import PlayedWeb
-from tests.harness import Process, clean_environment, repository
+from tests.harness import Process, clean_environment, repository, until
 
 
 @dataclass
@@ -95,6 +96,48 @@ async def test_a_turn_is_worked_on_and_let_go_of(stage_for: Any) -> None:
     await stage.until_idle()
     assert stage.web.stored("notice")[0]["code"] == "cloning"
     assert all(event["code"] != "resumed" for event in stage.web.stored("notice"))
+    assert stage.web.histories == 0, "there is none that it lacks"
+
+
+_NOTES_SYNCS = """
+import os
+
+def noting(sync):
+    def note_and_sync(fd):
+        with open(os.environ["NOTED"], "a") as notes:
+            notes.write(os.readlink(f"/proc/self/fd/{fd}") + "\\n")
+        sync(fd)
+    return note_and_sync
+
+os.fsync, os.fdatasync = noting(os.fsync), noting(os.fdatasync)
+"""
+
+
+async def test_a_turn_waits_for_the_disk_a_few_times_and_for_its_journal_only_before_it_changes_something(
+    stage_for: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "python").mkdir()
+    (tmp_path / "python" / "sitecustomize.py").write_text(_NOTES_SYNCS)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "python"), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("NOTED", str(tmp_path / "noted"))
+    looks, changes = Reply(Call("shell", {"command": "ls"})), Reply(Call("shell", {"command": "touch x"}))
+    stage = await stage_for(Script([looks, looks, changes, looks, Reply(Text("Done."))]))
+    await stage.web.until("droneStatus", lambda p: p["status"] == "available")
+
+    async def waits() -> bool | None:
+        return True if '"available"' in (stage.gadget / "workspace.json").read_text() else None
+
+    await until(waits)
+    (tmp_path / "noted").write_text("")
+    await stage.web.dispatch()
+    assert (await stage.until_over())["status"] == "finished"
+    await stage.until_idle()
+    synced = [Path(line).name for line in (tmp_path / "noted").read_text().splitlines() if "checkpoints" not in line]
+    assert sum("work-order" in name for name in synced) == 2, synced
+    assert sum(".ndjson" in name for name in synced) == 1, synced
+    # It works for the session, the project is here, it waits again.
+    assert sum("workspace" in name for name in synced) <= 3, synced
+    assert len(synced) <= 13, synced
 
 
 async def test_a_turn_that_goes_on_says_so_first(stage_for: Any) -> None:
@@ -106,6 +149,7 @@ async def test_a_turn_that_goes_on_says_so_first(stage_for: Any) -> None:
     later = [event for event in stage.web.events if event["epoch"] == 2 and event["type"] != "response"]
     assert (later[0]["type"], later[0]["code"], later[0]["level"]) == ("notice", "resumed", "info")
     assert "begun again" in later[0]["message"]
+    assert stage.web.histories == 1
     await stage.until_idle()
 
 

@@ -114,6 +114,24 @@ async def test_the_next_turn_is_sent_the_whole_history_and_repeats_the_request_b
         assert after.messages[: len(before.messages)] == before.messages
 
 
+async def test_what_a_drone_keeps_of_a_turn_is_what_it_would_be_told(stage_for: Any) -> None:
+    stage = await stage_for(
+        Script([*MEND, Reply(Text("Yes.")), Reply(Call("shell", {"command": "echo y"})), Reply(Text("It is.")), *MEND])
+    )
+    for prompt in ("Make it 42.", "/compact", "Are you sure?"):
+        turn = await stage.ide.submit(stage.session["_id"], prompt)
+        assert (await stage.user.until_over(turn["_id"]))["status"] == "finished"
+    kept = stage.model.requests[-1].messages
+    await stage.drone.until_available()
+    assert stage.drone.stop() == 0
+    stage.drone.start()
+    await stage.drone.until_available()
+    turn = await stage.ide.submit(stage.session["_id"], "Once more.")
+    await stage.user.until_over(turn["_id"])
+    fetched = next(r.messages for r in stage.model.requests if r.messages[-1]["content"] == "Once more.")
+    assert fetched[: len(kept)] == kept
+
+
 async def test_a_restarted_drone_fetches_the_history_it_no_longer_has(stage_for: Any) -> None:
     stage = await stage_for(Script([Reply(Text("First answer.")), Reply(Text("Second answer."))]))
     first = await stage.ide.submit(stage.session["_id"], "First question.")

@@ -108,10 +108,10 @@ async def test_the_indexes_are_there_and_making_them_again_is_harmless(store: St
 
 
 async def test_a_prompt_submitted_many_times_at_once_is_one_turn(store: Store) -> None:
-    answers = await asyncio.gather(*(store.turns.submit(turn()) for _ in range(20)))
+    answers = await asyncio.gather(*(store.turns.submit(turn(), None) for _ in range(20)))
     assert len({made.id for made, _ in answers}) == 1
     assert sum(is_new for _, is_new in answers) == 1
-    other, is_new = await store.turns.submit(turn(session="another"))
+    other, is_new = await store.turns.submit(turn(session="another"), None)
     assert is_new
     assert other.id not in {made.id for made, _ in answers}
 

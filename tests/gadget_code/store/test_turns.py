@@ -202,11 +202,11 @@ async def test_finished_turns_with_messages_that_nobody_read_are_found(store: St
 
 
 async def test_a_sessions_turns_are_in_the_order_they_were_accepted_whatever_the_clocks_say(store: Store) -> None:
-    ahead, _ = await store.turns.submit(turn(id="f" * 23 + "0"))  # by a process whose clock is ahead
-    behind = [(await store.turns.submit(turn()))[0] for _ in range(3)]
+    ahead, _ = await store.turns.submit(turn(id="f" * 23 + "0"), None)  # by a process whose clock is ahead
+    behind = [(await store.turns.submit(turn(), await store.turns.newest(ahead.session)))[0] for _ in range(3)]
     ids = [ahead.id, *(made.id for made in behind)]
     assert ids == sorted(set(ids))
-    other, _ = await store.turns.submit(turn(session="another"))
+    other, _ = await store.turns.submit(turn(session="another"), await store.turns.newest("another"))
     assert other.id < ahead.id
 
 

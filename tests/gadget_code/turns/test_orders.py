@@ -4,11 +4,13 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from pymongo import MongoClient
+
 from gadget_api.ids import new_id
 from gadget_api.model import iso, utc_now
 from gadget_code.turns.orders import worked_ms
 from tests.gadget_code.peers import Played, PlayedDrone, a_session, a_turn, an_inquiry, is_processing, problem
-from tests.harness import Ide, User, until
+from tests.harness import Ide, User, Web, until
 
 DENY = {"decision": "deny", "capability": "read", "pattern": ".env*", "reason": "Secrets."}
 ASK = {"decision": "ask", "capability": "git", "pattern": "push *", "reason": None}
@@ -127,6 +129,19 @@ async def test_a_drone_that_comes_back_is_told_what_it_may_do_now(
     assert drone.count("setPolicy") == 0
     await drone.connect()
     await drone.report("busy")
+    assert (await drone.until("setPolicy"))["policy"]["level"] == "plan"
+
+
+async def test_a_drone_that_begins_is_told_what_it_may_do_when_its_order_says_something_else(
+    web: Web, mongodb_url: str, user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
+    order = await drone.order(turn["_id"])
+    # By a process that died before it told anybody.
+    with MongoClient[dict[str, Any]](mongodb_url) as client:
+        sessions = client[web.env["GADGET_DATABASE"]].sessions
+        assert sessions.update_one({"_id": turn["session"]}, {"$set": {"level": "plan"}}).modified_count == 1
+    begin = {"mode": "agent", "turnId": turn["_id"], "epoch": order["epoch"]}
+    assert (await drone.call("requestWorkspaceMode", begin))["ok"]
     assert (await drone.until("setPolicy"))["policy"]["level"] == "plan"
 
 

@@ -75,7 +75,7 @@ async def test_a_message_that_waits_and_what_only_the_store_knows_go_with_the_pr
     document = await store.turns.collection.find_one({"_id": moved.id})
     assert document is not None
     assert document["store"]["begunBy"] == "b"
-    again, is_new = await store.turns.submit(turn(prompt_id="b"))
+    again, is_new = await store.turns.submit(turn(prompt_id="b"), await store.turns.newest("s"))
     assert (again.id, is_new) == (moved.id, False)
 
 
@@ -104,7 +104,7 @@ async def test_while_it_is_dispatched_and_added_to_nothing_is_lost_doubled_or_ou
 
     async def add() -> None:
         for name in names[8:]:
-            await store.turns.submit(turn(prompt_id=name))
+            await store.turns.submit(turn(prompt_id=name), await store.turns.newest("s"))
             await asyncio.sleep(0.01)
 
     async with asyncio.timeout(30):

@@ -333,15 +333,21 @@ def test_who_asks_for_a_restore_waits_longer_than_it_may_take_and_has_the_sessio
 async def test_a_claim_runs_out_and_is_given_up_by_who_has_it(store: Store) -> None:
     base = {"id": new_id(), "created_at": utc_now(), "user": "u", "name": "n", "project": "p", "provider": "v"}
     session = await store.sessions.insert(ChatSession.model_validate({**base, "selected_model": "m"}))
-    assert not await store.sessions.is_claimed(session.id)
+
+    async def is_claimed() -> bool:
+        found, claimed = await store.sessions.with_claim("u", session.id)
+        assert found == session
+        return claimed
+
+    assert not await is_claimed()
     assert await store.sessions.claim(session.id, "one", 60.0) == session
-    assert await store.sessions.is_claimed(session.id)
+    assert await is_claimed()
     assert await store.sessions.claim(session.id, "two", 60.0) is None
     await store.sessions.give_up(session.id, "two")
-    assert await store.sessions.is_claimed(session.id)
+    assert await is_claimed()
     # Its process died.
     await store.sessions.collection.update_one({}, {"$set": {"store.claim.until": utc_now() - timedelta(seconds=1)}})
-    assert not await store.sessions.is_claimed(session.id)
+    assert not await is_claimed()
     assert await store.sessions.claim(session.id, "two", 60.0) == session
     await store.sessions.give_up(session.id, "two")
-    assert not await store.sessions.is_claimed(session.id)
+    assert not await is_claimed()
