@@ -1,6 +1,6 @@
 """Runs commands, each under a process of its own that ends with everything the command has started, in whatever way.
 
-    python -I -S supervisor.py LINK_FD
+    LINK_FD [NAMESPACE_FDS USER_FD]
 
 One such program serves a drone for as long as LINK_FD, a Unix socket, is open: a fork of it is there in a millisecond,
 where a fresh interpreter took 18. For each command one byte comes, the number of descriptors with it: a socket that
@@ -23,7 +23,12 @@ The forks are in sessions of their own and do not need this program any more.
 On Linux orphans become children of the fork (it is their subreaper), so that neither a second fork nor setsid gets them
 away. Elsewhere the command's process group is all that is known.
 
-It imports nothing of ours, and little: its memory is what a fork copies.
+With the descriptors of a sandbox's namespaces (`sandbox/enter.py`; USER_FD is empty where the sandbox has no users of its
+own) it enters that first, and each command runs there: its supervising process is the first of the command's own
+namespace of processes, with no more rights than the command. The process group that it tells is then 0: nobody outside
+can name it.
+
+It imports little, and of ours only what enters a sandbox: its memory is what a fork copies.
 """
 
 import ctypes
@@ -35,6 +40,8 @@ import sys
 import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+
+from gadget_drone.sandbox.enter import Inside
 
 GRACE_S = 2.0
 """Between being asked to end and SIGKILL; with the rest it keeps a cancel under the 5 s that are promised."""
@@ -52,7 +59,9 @@ def main() -> None:
     asked_to_end = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     ignored_here = [number for number in asked_to_end if signal.signal(number, signal.SIG_IGN) != signal.SIG_IGN]
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the forks
-    link = socket.socket(fileno=int(sys.argv[1]))
+    link_fd, *sandbox = sys.argv[1:]
+    link = socket.socket(fileno=int(link_fd))
+    inside = _enter(*sandbox) if sandbox else None
     while True:
         count, fds, _, _ = socket.recv_fds(link, 1, 3)
         if not count or len(fds) < count[0]:
@@ -61,11 +70,11 @@ def main() -> None:
             os.set_inheritable(fd, False)
         drone, streams = socket.socket(fileno=fds[0]), fds[1:]
         try:
-            if os.fork() == 0:
+            if (os.fork() if inside is None else inside.fork()) == 0:
                 try:
                     link.close()
                     with drone:  # closed before the memory is given back: the drone waits for that
-                        _supervise(drone, streams, (*ignored_here, *_IGNORED_BY_PYTHON))
+                        _supervise(drone, streams, (*ignored_here, *_IGNORED_BY_PYTHON), inside)
                 finally:
                     os._exit(0)
         except OSError as error:
@@ -75,7 +84,13 @@ def main() -> None:
             os.close(stream)
 
 
-def _supervise(drone: socket.socket, streams: Sequence[int], default_signals: Collection[int]) -> None:
+def _enter(namespaces: str, user: str) -> Inside:
+    return Inside([int(fd) for fd in namespaces.split(",")], int(user) if user else None)
+
+
+def _supervise(
+    drone: socket.socket, streams: Sequence[int], default_signals: Collection[int], inside: Inside | None
+) -> None:
     """`streams` are the command's output and, where it has one, its input."""
     output, *stdin = streams
     is_terminal = os.isatty(output)
@@ -87,6 +102,8 @@ def _supervise(drone: socket.socket, streams: Sequence[int], default_signals: Co
             os.set_blocking(fd, False)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
+        if inside is not None:
+            inside.confine()
         size = int.from_bytes(drone.recv(4, socket.MSG_WAITALL), "big")
         message = drone.recv(size, socket.MSG_WAITALL)
         if select.select([drone], [], [], 0)[0]:
@@ -122,7 +139,7 @@ def _supervise(drone: socket.socket, streams: Sequence[int], default_signals: Co
                 ended.append((os.waitstatus_to_exitcode(status), time.monotonic()))
         if ended and not reported and (not left or time.monotonic() - ended[0][1] > _SETTLE_S):
             reported.append(True)
-            _say(drone, command, ended[0][0], int(left))
+            _say(drone, command if inside is None else 0, ended[0][0], int(left))
         return left
 
     ended: list[tuple[int, float]] = []
