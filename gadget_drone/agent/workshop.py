@@ -173,9 +173,7 @@ class Workshop:
             hidden=hidden,
         )
 
-    async def _sandboxed(
-        self, hidden: Sequence[str], read_only: Sequence[str], *, network: bool
-    ) -> Sandboxed | None:
+    async def _sandboxed(self, hidden: Sequence[str], read_only: Sequence[str], *, network: bool) -> Sandboxed | None:
         site = self._site
         if site.sandbox is None:
             return None
