@@ -14,7 +14,8 @@ from gadget_drone.environment import child_environment
 from gadget_drone.process_group import CONFIRM_S
 from gadget_drone.supervisor import GRACE_S
 
-_PROGRAM = f"import sys; sys.path.append({str(Path(__file__).parent.parent)!r}); from gadget_drone.supervisor import main; main()"
+_PACKAGES = str(Path(__file__).parent.parent)
+_PROGRAM = f"import sys; sys.path.append({_PACKAGES!r}); from gadget_drone.supervisor import main; main()"
 """Without `site`, which takes longer than all else, our own packages are not found."""
 
 

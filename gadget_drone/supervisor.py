@@ -23,10 +23,9 @@ The forks are in sessions of their own and do not need this program any more.
 On Linux orphans become children of the fork (it is their subreaper), so that neither a second fork nor setsid gets them
 away. Elsewhere the command's process group is all that is known.
 
-With the descriptors of a sandbox's namespaces (`sandbox/enter.py`; USER_FD is empty where the sandbox has no users of its
-own) it enters that first, and each command runs there: its supervising process is the first of the command's own
-namespace of processes, with no more rights than the command. The process group that it tells is then 0: nobody outside
-can name it.
+With the descriptors of a sandbox's namespaces (`sandbox/enter.py`; USER_FD is empty where the sandbox has no users of
+its own) it enters that first, and each command runs there: the fork is the first of the command's own namespace of
+processes, with no more rights than the command. The process group that it tells is then 0: nobody outside can name it.
 
 It imports little, and of ours only what enters a sandbox: its memory is what a fork copies.
 """
@@ -61,7 +60,11 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the forks
     link_fd, *sandbox = sys.argv[1:]
     link = socket.socket(fileno=int(link_fd))
-    inside = _enter(*sandbox) if sandbox else None
+    inside, refusal = None, None
+    try:
+        inside = _enter(*sandbox) if sandbox else None
+    except OSError as error:
+        refusal = error
     while True:
         count, fds, _, _ = socket.recv_fds(link, 1, 3)
         if not count or len(fds) < count[0]:
@@ -70,6 +73,8 @@ def main() -> None:
             os.set_inheritable(fd, False)
         drone, streams = socket.socket(fileno=fds[0]), fds[1:]
         try:
+            if refusal is not None:
+                raise refusal
             if (os.fork() if inside is None else inside.fork()) == 0:
                 try:
                     link.close()

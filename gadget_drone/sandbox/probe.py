@@ -1,7 +1,6 @@
 """Whether commands can be put into a sandbox on this machine."""
 
 import asyncio
-import os
 import sys
 import tempfile
 from contextlib import closing
@@ -42,15 +41,14 @@ async def _try() -> str | None:
         project = Path(directory, "project")
         project.mkdir()
         try:
-            with open(os.devnull, "wb") as output:
-                running = await standing.start(
-                    ["/bin/sh", "-c", "exit 0"],
-                    child_environment(),
-                    project_dir=project,
-                    workspace_dir=Path(directory),
-                    network=False,
-                    output=output.fileno(),
-                )
+            running = await standing.start(
+                ["/bin/sh", "-c", "exit 0"],
+                child_environment(),
+                project_dir=project,
+                workspace_dir=Path(directory),
+                network=False,
+                output=2,
+            )
             async with asyncio.timeout(TIMEOUT_S):
                 ended = await running.ended()
         except TimeoutError:

@@ -1,20 +1,22 @@
 """The sandbox that stands while commands come and go.
 
-bubblewrap makes it once, around a program that waits; its namespaces are taken from there, and the supervisor of commands
-lives in them (`enter.py`). Making it takes as long as ten commands.
+bubblewrap makes it once, around a program that waits; its namespaces are taken from there, and the supervisor of
+commands lives in them (`enter.py`). It is used again only while it is what a fresh one would be. Three things could
+make it another, and are compared before each command:
 
-It is used again only while it is what a fresh one would be. Three things could make it another: its command line (which
-names the policy, the project, what is hidden); what the machine has mounted, or no longer has in the sandbox (the kernel
-takes a mount away from everywhere when its place is removed or renamed over on the machine: git replaces `.git/config` so);
-and another file or directory under the name of one that is shown in it. All three are compared before each command.
+- its command line, which names the project, the policy, what is hidden;
+- the mounts. The kernel takes one away from everywhere when its place is removed or renamed over on the machine, as git
+  does with `.git/config`; and what the machine mounts may come in, or be missing;
+- what is at the paths that are shown in it: another file or directory under the old name.
 """
 
 import asyncio
+import errno
 import fcntl
 import json
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,10 +34,6 @@ _NS_GET_USERNS = 0xB701  # ioctl_ns(2)
 
 Identity = tuple[int, int] | None
 """Device and inode; None for what does not exist."""
-
-
-class NoNamespaces(NotStarted):
-    """The sandbox cannot be made; `strerror` says why."""
 
 
 @dataclass(frozen=True)
@@ -117,11 +115,31 @@ class Standing:
 
 async def _make(wanted: Wrapping) -> _Made:
     identities, outside = _identities(wanted), _mounts_of_the_machine()
+    try:
+        async with asyncio.timeout(MAKE_S):
+            with ExitStack() as undo:
+                async with _holder(wanted.command_line) as pid:
+                    inside, namespaces = _taken_from(f"/proc/{pid}")
+                    undo.callback(inside.close)
+                    undo.callback(namespaces.close)
+                undo.pop_all()
+                return _Made(wanted.command_line, identities, outside, inside, _read(inside), namespaces)
+    except TimeoutError as error:
+        raise NotStarted(error.errno, f"bubblewrap did not make the sandbox within {MAKE_S:g} s") from error
+    except NotStarted:
+        raise
+    except OSError as error:
+        raise NotStarted(error.errno, f"the sandbox cannot be entered: {error.strerror}") from error
+
+
+@asynccontextmanager
+async def _holder(command_line: Sequence[str]) -> AsyncIterator[int]:
+    """The id of a process that is in the sandbox for as long as this lasts. Raises OSError."""
     told, tells = os.pipe()
     with os.fdopen(told, "rb") as info:
         try:
             process = await asyncio.create_subprocess_exec(
-                *(*wanted.command_line, "--info-fd", str(tells), "--", *_HOLDER),
+                *(*command_line, "--info-fd", str(tells), "--", *_HOLDER),
                 cwd="/",
                 env=child_environment(),
                 stdin=asyncio.subprocess.PIPE,
@@ -129,30 +147,19 @@ async def _make(wanted: Wrapping) -> _Made:
                 stderr=asyncio.subprocess.PIPE,
                 pass_fds=[tells],
             )
-        except OSError as error:
-            raise NoNamespaces(error.errno, f"bubblewrap does not start: {error.strerror}") from error
         finally:
             os.close(tells)
-        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
         try:
-            async with asyncio.timeout(MAKE_S):
-                if not await process.stdout.readline():
-                    said = (await process.stderr.read()).decode("utf-8", "replace").strip()
-                    raise NoNamespaces(0, said or "bubblewrap gave no reason")
-                holder = json.loads(info.read())["child-pid"]
-                inside, namespaces = _taken_from(f"/proc/{holder}")
-                process.stdin.close()
-                await process.wait()
-        except TimeoutError as error:
-            raise NoNamespaces(0, f"bubblewrap did not make the sandbox within {MAKE_S:g} s") from error
-        except OSError as error:
-            if isinstance(error, NoNamespaces):
-                raise
-            raise NoNamespaces(error.errno, f"the sandbox cannot be entered: {error.strerror}") from error
+            assert process.stdout is not None
+            assert process.stderr is not None
+            if not await process.stdout.readline():
+                said = (await process.stderr.read()).decode("utf-8", "replace").strip()
+                raise NotStarted(errno.EPERM, said or "bubblewrap gave no reason")
+            yield json.loads(info.read())["child-pid"]
         finally:
             with suppress(ProcessLookupError):
                 process.kill()
-    return _Made(wanted.command_line, identities, outside, inside, _read(inside), namespaces)
+            await process.wait()
 
 
 def _taken_from(holder: str) -> tuple[IO[bytes], Namespaces]:
@@ -182,7 +189,7 @@ def _taken_from(holder: str) -> tuple[IO[bytes], Namespaces]:
             entered.insert(0, owner)
         user = users if identity(users) not in (identity(owner), own("user")) else None
         kept = (*entered, *(() if user is None else (user,)))
-        inside = open(f"{holder}/mountinfo", "rb", buffering=0)
+        inside = os.fdopen(os.open(f"{holder}/mountinfo", os.O_RDONLY), "rb", buffering=0)
         undo.pop_all()
         for fd in {*outer, users, owner} - {*kept}:
             os.close(fd)

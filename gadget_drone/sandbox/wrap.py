@@ -1,12 +1,13 @@
 """The sandbox that bubblewrap makes, and commands run in (`standing.py`).
 
-A command sees the machine read-only, without homes, sockets and other people's temporary files; it may change its project, a
-home of its own and a /tmp of its own, which the commands of one workspace share. What is empty in it (hidden
-directories, /run, /dev) is read-only, too: the sandbox stands for more than one command. In the project's `.git`, what runs
-later outside of the sandbox (config, hooks, info, modules) stays as it is.
+A command sees the machine read-only, without homes, sockets and other people's temporary files; it may change its
+project, a home of its own and a /tmp of its own, which the commands of one workspace share. What is empty in it (hidden
+directories, /run, /dev) is read-only too, for the sandbox stands for more than one command. In the project's `.git`,
+what runs later outside of the sandbox (config, hooks, info, modules) stays as it is.
 
-Facts it rests on (bubblewrap 0.8): as root it is no sandbox unless all capabilities are dropped; a read-only `.git/config` can be moved
-away with `.git` unless that is a mount itself; sockets with a path are reachable unless their folder is hidden.
+Facts it rests on (bubblewrap 0.8): as root it is no sandbox unless all capabilities are dropped; a read-only
+`.git/config` can be moved away with `.git` unless that is a mount itself; sockets with a path are reachable unless
+their folder is hidden.
 """
 
 import os
@@ -64,8 +65,8 @@ def wrap(
     """The sandbox for commands in `project_dir` that have the environment `env`.
 
     `hidden` and `read_only`: files and directories in the project that a command may not read, or not change; those
-    that do not exist are left out. Makes the folders that it needs; blocks shortly. Raises FileNotFoundError where there
-    is no bubblewrap.
+    that do not exist are left out. Makes the folders that it needs; blocks shortly. Raises FileNotFoundError where
+    there is no bubblewrap.
     """
     binary = find_bubblewrap()
     if binary is None:
@@ -118,17 +119,15 @@ def wrap(
             empty.append(path)
         elif os.path.exists(path):
             options += ["--ro-bind", "/dev/null", path]
-    sources = {}
-    shown = set()
-    for option, source, place in zip(options, options[1:], options[2:], strict=False):
-        if option in _BINDS:
-            sources[source] = None
-            shown.add(place)
+    binds = [
+        (source, to) for option, source, to in zip(options, options[1:], options[2:], strict=False) if option in _BINDS
+    ]
+    shown = {place for _, place in binds}
     # What a command would leave there, the next one would find.
     for place in empty:
         if place not in shown:
             options += ["--remount-ro", place]
-    return Wrapping((binary, *options), tuple(sources), home)
+    return Wrapping((binary, *options), tuple(dict.fromkeys(source for source, _ in binds)), home)
 
 
 def _is_in(path: str, *places: str) -> bool:

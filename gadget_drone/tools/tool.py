@@ -27,8 +27,8 @@ from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.inquiries import Answer, Choice, InquiryStatus
 from gadget_api.permissions import Access, Capability
 from gadget_drone.editing.seen import SeenFiles
-from gadget_drone.jobs.jobs import Jobs
 from gadget_drone.environment import child_environment
+from gadget_drone.jobs.jobs import Jobs
 from gadget_drone.supervised import Supervised, Supervisor
 from gadget_drone.tools.schema import compact_schema
 

@@ -1,7 +1,7 @@
 import asyncio
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,10 +39,12 @@ class Place:
     def run(self, line: str, *, network: bool = False, **more: str) -> subprocess.CompletedProcess[str]:
         """Its errors come by a file, as a supervised command has one output."""
 
+        env = child_environment() | {"HOME": str(self.home)} | more
+
         async def ended() -> int:
             words = ["/bin/sh", "-c", f'exec 2>/tmp/{ERRORS}; exec /bin/sh -c "$1"', "sh", line]
             with (self.workspace / OUTPUT).open("wb") as output:
-                running = await self.start(words, output=output.fileno(), network=network, **more)
+                running = await self.start(words, output=output.fileno(), network=network, env=env)
             try:
                 return (await asyncio.wait_for(running.ended(), 20)).status
             finally:
@@ -60,11 +62,11 @@ class Place:
         network: bool = False,
         hidden: Sequence[Path] = (),
         read_only: Sequence[Path] = (),
-        **more: str,
+        env: Mapping[str, str] | None = None,
     ) -> Supervised:
         return await self.standing.start(
             words,
-            child_environment() | {"HOME": str(self.home)} | more,
+            env or child_environment() | {"HOME": str(self.home)},
             project_dir=self.project,
             workspace_dir=self.workspace,
             output=output,

@@ -15,8 +15,7 @@ import pytest
 
 from gadget_api.messages import ToolCallRequest
 from gadget_drone.jobs.jobs import Jobs
-from gadget_drone.sandbox.standing import NoNamespaces
-from gadget_drone.supervised import Supervisor
+from gadget_drone.supervised import NotStarted, Supervisor
 from gadget_drone.tools.tool import ToolContext
 from gadget_drone.tools.toolbox import Toolbox
 from tests.gadget_drone.sandbox.conftest import OUTPUT, Place
@@ -129,7 +128,7 @@ assert before.split()[0] != after.split()[0] and after.split()[1:] == ["on-it"],
 def test_what_is_mounted_on_the_machine_is_there(place: Place, propagation: str) -> None:
     if os.getuid() != 0:
         pytest.skip("only root can mount")
-    places = (place.workspace, place.project, place.home, place.outside)
+    places = [str(path) for path in (place.workspace, place.project, place.home, place.outside)]
     # In mounts of its own: the machine's stay as they are.
     command = ["unshare", "--mount", "--propagation", propagation, sys.executable, "-c", MOUNTS, *places]
     ran = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
@@ -206,9 +205,8 @@ async def test_many_first_commands_at_once_make_one(place: Place) -> None:
 
 async def test_nothing_is_left_open_when_it_is_made_anew(place: Place) -> None:
     async def run() -> None:
-        with open(os.devnull, "wb") as output:
-            running = await place.start(["/bin/sh", "-c", "true"], output=output.fileno())
-            assert (await asyncio.wait_for(running.ended(), 20)).status == 0
+        running = await place.start(["/bin/sh", "-c", "true"], output=2)
+        assert (await asyncio.wait_for(running.ended(), 20)).status == 0
 
     await run()
     before = len(os.listdir("/proc/self/fd"))
@@ -236,8 +234,8 @@ async def test_a_command_does_not_run_when_it_cannot_be_made(
     refusing.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
     refusing.chmod(0o755)
     monkeypatch.setattr("gadget_drone.sandbox.wrap._WHERE", str(refusing.parent))
-    with open(os.devnull, "wb") as output, pytest.raises(NoNamespaces, match="No permissions"):
-        await place.start(["/bin/sh", "-c", "touch ran"], output=output.fileno())
+    with pytest.raises(NotStarted, match="No permissions"):
+        await place.start(["/bin/sh", "-c", "touch ran"], output=2)
     assert not (place.project / "ran").exists()
     result = await shell(place, "touch ran")
     assert result == "The command did not start: bwrap: No permissions to create new namespace."
@@ -248,7 +246,7 @@ async def test_a_command_does_not_run_when_it_cannot_be_made(
 async def shell(place: Place, command: str, *, background: bool = False) -> str:
     sandboxed = partial(place.standing.start, workspace_dir=place.workspace, network=False)
     supervisor, jobs = Supervisor(), Jobs()
-    context = ToolContext(place.project, str, place.outside, supervisor, jobs=jobs, sandboxed=sandboxed)
+    context = ToolContext(place.project, lambda _: None, place.outside, supervisor, jobs=jobs, sandboxed=sandboxed)
     params = {"command": command, "background": background}
     call = ToolCallRequest(call_id="c", name="shell", params=params)
     try:
@@ -281,15 +279,17 @@ asyncio.run(work())
 
 
 async def test_the_death_of_the_drone_ends_everything_in_it(place: Place) -> None:
-    places = (place.workspace, place.project, place.home, place.outside)
-    drone = subprocess.Popen([sys.executable, "-c", DRONE, *places], cwd=REPOSITORY, stderr=subprocess.DEVNULL)
+    places = [str(path) for path in (place.workspace, place.project, place.home, place.outside)]
+    drone = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", DRONE, *places, cwd=REPOSITORY, stderr=subprocess.DEVNULL
+    )
     try:
         await until((place.project / "up").exists)
         started = descendants(drone.pid)
         assert len(started) >= 4
     finally:
         drone.kill()
-        drone.wait()
+        await drone.wait()
     async with asyncio.timeout(5):
         await until(lambda: not any(map(is_running, started)))
 
@@ -323,7 +323,7 @@ async def run(line):
         return ended.status, output.read().decode()
 
 async def attempts():
-    status, said = await run("id -u; grep -hE 'Cap|NoNew' /proc/self/status; readlink /proc/self/ns/user /proc/self/ns/net")
+    status, said = await run("id -u; grep -E 'Cap|NoNew' /proc/self/status; readlink /proc/self/ns/[un][se][et]*")
     user, *rights, users, net = said.split()
     assert user == str(os.getuid()) and rights[1::2] == ["0" * 16] * 5 + ["1"], said
     assert users != os.readlink("/proc/self/ns/user")
