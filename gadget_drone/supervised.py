@@ -187,6 +187,8 @@ class Supervisor:
 
     def _hand_over(self, fds: Sequence[int]) -> None:
         count = bytes([len(fds)])
+        if self._process is not None and self._process.poll() is not None:
+            self._stop()  # somebody has killed it
         if self._link is not None:
             try:
                 socket.send_fds(self._link, [count], fds)

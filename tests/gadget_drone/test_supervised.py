@@ -66,6 +66,10 @@ def parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1])
 
 
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def descriptors(pid: int) -> dict[str, str]:
     """What each descriptor of a process is; sockets and pipes by their kind alone."""
     found = {}
@@ -163,8 +167,8 @@ async def test_no_descriptor_and_no_zombie_is_left_by_200_commands(bench: Bench)
         with pytest.raises(NotStarted):
             await bench.run("/does/not/exist")
     assert await bench.supervisor_pid() == pid
-    assert (descriptors(os.getpid()), descriptors(pid)) == before
-    await until(lambda: Path(f"/proc/{pid}/task/{pid}/children").read_text() == "")
+    await until(lambda: (descriptors(os.getpid()), descriptors(pid)) == before)
+    await until(lambda: len(children(pid)) == 1)  # the fork that waits for the next command
 
 
 async def test_a_command_has_the_three_standard_descriptors_alone(bench: Bench) -> None:
@@ -225,14 +229,18 @@ async def test_a_drone_without_descriptors_is_told_so_and_goes_on(bench: Bench) 
 
 async def test_a_command_that_was_given_up_before_it_began_never_begins(bench: Bench) -> None:
     pid = await bench.supervisor_pid()
-    os.kill(pid, signal.SIGSTOP)
+    await until(lambda: len(children(pid)) == 1)
+    stopped = [pid, *children(pid)]  # and the fork that waits for the next command
+    for process in stopped:
+        os.kill(process, signal.SIGSTOP)
     try:
         results = await asyncio.gather(
             bench.shell("touch ran", timeout_s=1), bench.shell(f"touch ran # {'x' * 900_000}", timeout_s=1)
         )
         assert all("not done within 1 s" in result.content for result in results)
     finally:
-        os.kill(pid, signal.SIGCONT)
+        for process in stopped:
+            os.kill(process, signal.SIGCONT)
     assert await bench.supervisor_pid() == pid
     assert not (bench.place / "ran").exists()
 

@@ -102,6 +102,7 @@ async def test_a_file_that_is_denied_stays_hidden_when_it_is_replaced(place: Pla
 
     assert "secret" not in await run()
     replace(env)
+    assert "secret" not in await run()
     replace(fixed, "replaced")
     assert "secret" not in await run()
     assert fixed.read_text() == "replaced"
@@ -216,14 +217,17 @@ async def test_nothing_is_left_open_when_it_is_made_anew(place: Place) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_supervisor_that_was_killed_is_replaced_in_the_same_sandbox(place: Place) -> None:
-    before = place.run(SANDBOX).stdout
+async def test_a_supervisor_that_was_killed_is_replaced_in_the_same_sandbox(place: Place) -> None:
+    before = await shell(place, SANDBOX)
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    supervisors = [pid for pid in children if b"gadget_drone.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    supervisors = [
+        int(pid) for pid in children if b"gadget_drone.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
     assert supervisors
     for pid in supervisors:
-        os.kill(int(pid), signal.SIGKILL)
-    assert place.run(SANDBOX).stdout == before
+        os.kill(pid, signal.SIGKILL)
+    await until(lambda: not any(map(is_running, supervisors)))
+    assert await shell(place, SANDBOX) == before
 
 
 async def test_a_command_does_not_run_when_it_cannot_be_made(
@@ -324,7 +328,7 @@ async def run(line):
 
 async def attempts():
     status, said = await run("id -u; grep -E 'Cap|NoNew' /proc/self/status; readlink /proc/self/ns/[un][se][et]*")
-    user, *rights, users, net = said.split()
+    user, *rights, net, users = said.split()
     assert user == str(os.getuid()) and rights[1::2] == ["0" * 16] * 5 + ["1"], said
     assert users != os.readlink("/proc/self/ns/user")
     assert (await run("readlink /proc/self/ns/net"))[1].split() == [net]
