@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gadget_api.messages import ToolCallRequest
-from gadget_drone.supervised import Ended, NotStarted, Supervisor
+from gadget_drone.supervised import Ended, Namespaces, NotStarted, Supervisor
 from gadget_drone.tools.tool import ToolContext, ToolResult
 from gadget_drone.tools.toolbox import Toolbox
 from tests.gadget_drone.tools.test_shell import DRONE, GETAWAYS, file_with, is_running, until
@@ -273,3 +273,22 @@ async def test_who_writes_to_a_command_that_has_ended_learns_it(bench: Bench) ->
         await asyncio.wait_for(running.ended(), 20)
         with os.fdopen(ours, "wb", buffering=0) as writing, pytest.raises(BrokenPipeError):
             writing.write(b"x")
+
+
+async def test_nothing_runs_where_the_namespaces_cannot_be_entered(bench: Bench) -> None:
+    namespaces = Namespaces((os.open(bench.place, os.O_RDONLY),), None)
+    bench.supervisor.move_to(namespaces)
+    for _ in range(2):
+        result = await bench.shell("touch ran")
+        assert result.content == "The command did not start: Invalid argument."
+    assert not (bench.place / "ran").exists()
+    namespaces.close()
+
+
+async def test_a_fork_that_waits_and_is_killed_is_replaced(bench: Bench) -> None:
+    pid = await bench.supervisor_pid()
+    await until(lambda: len(children(pid)) == 1)
+    [waiting] = children(pid)
+    os.kill(waiting, signal.SIGKILL)
+    await until(lambda: children(pid) not in ([], [waiting]))
+    assert await bench.supervisor_pid() == pid
