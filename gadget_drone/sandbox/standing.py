@@ -7,7 +7,7 @@ make it another, and are compared before each command:
 - its command line, which names the project, the policy, what is hidden;
 - the mounts. The kernel takes one away from everywhere when its place is removed or renamed over on the machine, as git
   does with `.git/config`; and what the machine mounts may come in, or be missing;
-- what is at the paths that are shown in it: another file or directory under the old name.
+- what is at the paths that are shown or hidden in it: another file or directory under the old name.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ Identity = tuple[int, int] | None
 class _Made:
     command_line: tuple[str, ...]
     identities: tuple[Identity, ...]
-    """Of what is shown in it, noted before it was made: a change while it was made counts as one after that."""
+    """Of what it depends on, noted before it was made: a change while it was made counts as one after that."""
     outside: bytes
     """The mounts of the machine, noted then, too."""
     inside: IO[bytes]
@@ -207,7 +207,7 @@ def _read(mountinfo: IO[bytes]) -> bytes:
 
 
 def _identities(wrapping: Wrapping) -> tuple[Identity, ...]:
-    return tuple(map(_identity, wrapping.sources))
+    return tuple(map(_identity, wrapping.paths))
 
 
 def _identity(path: str) -> Identity:

@@ -44,8 +44,8 @@ class Wrapping:
     """A sandbox, as bubblewrap makes it around the program that is put after `command_line`."""
 
     command_line: tuple[str, ...]
-    sources: tuple[str, ...]
-    """What of the machine is shown in it; what does not exist is left out."""
+    paths: tuple[str, ...]
+    """What on the machine it depends on: all that is shown in it, and the places of its mounts."""
     home: str
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
@@ -119,15 +119,14 @@ def wrap(
             empty.append(path)
         elif os.path.exists(path):
             options += ["--ro-bind", "/dev/null", path]
-    binds = [
-        (source, to) for option, source, to in zip(options, options[1:], options[2:], strict=False) if option in _BINDS
-    ]
+    binds = [(options[at + 1], options[at + 2]) for at, option in enumerate(options) if option in _BINDS]
     shown = {place for _, place in binds}
+    paths = dict.fromkeys((*(path for bind in binds for path in bind), *empty))
     # What a command would leave there, the next one would find.
     for place in empty:
         if place not in shown:
             options += ["--remount-ro", place]
-    return Wrapping((binary, *options), tuple(dict.fromkeys(source for source, _ in binds)), home)
+    return Wrapping((binary, *options), tuple(paths), home)
 
 
 def _is_in(path: str, *places: str) -> bool:
