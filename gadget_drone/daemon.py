@@ -27,6 +27,7 @@ from gadget_drone.link import Link
 from gadget_drone.occupancy import Occupancy
 from gadget_drone.plans import Plans
 from gadget_drone.recovery import find_left_turn
+from gadget_drone.sandbox.standing import Standing
 from gadget_drone.server import Server
 from gadget_drone.settings import DroneSettings
 from gadget_drone.station import Station
@@ -63,6 +64,7 @@ class Daemon:
         self._occupancy = Occupancy(workspace.file)
         self._uploads = Uploads(workspace.blobs_dir, server)
         self._supervisor = Supervisor()
+        self._standing = Standing() if sandbox.kind == "bubblewrap" else None
         self._states = SessionStates()
         self._lag = Lag()
         images = Images(workspace.images_dir, server, self._uploads)
@@ -75,7 +77,7 @@ class Daemon:
             settings=settings,
             workspace=workspace,
             supervisor=self._supervisor,
-            sandbox=sandbox,
+            sandbox=self._standing,
             states=self._states,
             third_party=find_tools({tool.spec.name for tool in BUILT_IN}).tools,
             uploads=self._uploads,
@@ -179,6 +181,8 @@ class Daemon:
             await self._clients.close()
             await self._terminals.close()
             self._supervisor.close()
+            if self._standing is not None:
+                self._standing.close()
             await self._link.drop()
             self._station.status = DroneStatus.OFFLINE
             self._station.save()

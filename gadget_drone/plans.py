@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from gadget_api.drones import Sandbox
 from gadget_api.model import utc_now
 from gadget_api.work_order import WorkOrder
 from gadget_api.workspace_files import WorkspaceProject
@@ -15,6 +14,7 @@ from gadget_drone.agent.sessions import SessionStates
 from gadget_drone.agent.turn import TurnPlan
 from gadget_drone.agent.workshop import Site
 from gadget_drone.images import Images
+from gadget_drone.sandbox.standing import Standing
 from gadget_drone.settings import DroneSettings
 from gadget_drone.supervised import Supervisor
 from gadget_drone.tools.tool import Tool
@@ -27,7 +27,7 @@ class Plans:
     settings: DroneSettings
     workspace: Workspace
     supervisor: Supervisor
-    sandbox: Sandbox
+    sandbox: Standing | None
     states: SessionStates
     third_party: Sequence[Tool]
     uploads: Uploads

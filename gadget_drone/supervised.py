@@ -14,7 +14,9 @@ from gadget_drone.environment import child_environment
 from gadget_drone.process_group import CONFIRM_S
 from gadget_drone.supervisor import GRACE_S
 
-_PROGRAM = str(Path(__file__).with_name("supervisor.py"))
+_PACKAGES = str(Path(__file__).parent.parent)
+_PROGRAM = f"import sys; sys.path.append({_PACKAGES!r}); from gadget_drone.supervisor import main; main()"
+"""Without `site`, which takes longer than all else, our own packages are not found."""
 
 
 class NotStarted(OSError):
@@ -25,8 +27,8 @@ class NotStarted(OSError):
 class Ended:
     status: int
     """Minus the signal that killed it."""
-    group: int
-    """The command's process group."""
+    group: int | None
+    """The command's process group; None in a sandbox, where it has no name out here."""
     is_something_left: bool
     """Whether something that it started still runs."""
 
@@ -102,7 +104,7 @@ class Supervised:
         if self._said.endswith(b"\n"):
             match [int(number) for number in self._said.split()]:
                 case [group, status, left]:
-                    self._ended.set_result(Ended(status, group, bool(left)))
+                    self._ended.set_result(Ended(status, group or None, bool(left)))
                 case [number]:
                     self._fail(NotStarted(number, os.strerror(number)))
 
@@ -111,12 +113,32 @@ class Supervised:
         self._ended.exception()  # nobody may be there to hear it
 
 
+@dataclass(frozen=True)
+class Namespaces:
+    """Those of a sandbox, as descriptors that are open for as long as this is in use."""
+
+    outer: tuple[int, ...]
+    """In the order to enter them."""
+    user: int | None
+    """The namespace of users that commands are in, or None where it is one of the outer, or the drone's own."""
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        return self.outer if self.user is None else (*self.outer, self.user)
+
+    def close(self) -> None:
+        for fd in self.fds:
+            os.close(fd)
+
+
 class Supervisor:
     """The drone's end of the process `supervisor.py`, which is started with the first command, and again with the next
     one when somebody has killed it: commands that run do not depend on it."""
 
     def __init__(self) -> None:
+        self._namespaces: Namespaces | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._left: list[subprocess.Popen[bytes]] = []
         self._link: socket.socket | None = None
         self._running: set[Supervised] = set()
 
@@ -144,14 +166,29 @@ class Supervisor:
         self._running.add(running)
         return running
 
+    def move_to(self, namespaces: Namespaces) -> None:
+        """From the next command on, commands run in these. What was started before goes on where it is."""
+        if self._link is not None and self._process is not None:
+            self._link.close()  # it ends by itself once it has taken what is on its way
+            self._link = None
+            self._left = [process for process in self._left if process.poll() is None] + [self._process]
+            self._process = None
+        self._namespaces = namespaces
+
     def close(self) -> None:
         """Ends the process, and lets go of every command: what of them still runs ends too."""
         for running in tuple(self._running):
             running.let_go()
         self._stop()
+        for process in self._left:
+            process.kill()
+            process.wait()
+        self._left.clear()
 
     def _hand_over(self, fds: Sequence[int]) -> None:
         count = bytes([len(fds)])
+        if self._process is not None and self._process.poll() is not None:
+            self._stop()  # somebody has killed it
         if self._link is not None:
             try:
                 socket.send_fds(self._link, [count], fds)
@@ -163,15 +200,17 @@ class Supervisor:
     def _launch(self) -> socket.socket:
         self._link, theirs = socket.socketpair()
         self._link.setblocking(False)
+        inside = self._namespaces
+        sandbox = () if inside is None else (",".join(map(str, inside.outer)), str(inside.user or ""))
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", _PROGRAM, str(theirs.fileno())],
+                [sys.executable, "-I", "-S", "-c", _PROGRAM, str(theirs.fileno()), *sandbox],
                 cwd="/",
                 env=child_environment(),  # commands can read it
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[theirs.fileno(), *(() if inside is None else inside.fds)],
                 start_new_session=True,
             )
         return self._link

@@ -1,11 +1,11 @@
 """Runs commands, each under a process of its own that ends with everything the command has started, in whatever way.
 
-    python -I -S supervisor.py LINK_FD
+    LINK_FD [NAMESPACE_FDS USER_FD]
 
 One such program serves a drone for as long as LINK_FD, a Unix socket, is open: a fork of it is there in a millisecond,
-where a fresh interpreter took 18. For each command one byte comes, the number of descriptors with it: a socket that
-belongs to this command alone, what the command prints to, and, where it has an input, that. The fork closes the link,
-and takes the rest from its own socket:
+where a fresh interpreter took 18. It is made before its command comes, while nobody waits. For each command one byte
+comes, the number of descriptors with it: a socket that belongs to this command alone, what the command prints to, and,
+where it has an input, that. The fork takes them, closes the link, and takes the rest from its own socket:
 
     four bytes, big-endian: the length of what follows
     the directory, the number of words of the command, the words, NAME=VALUE...; a NUL (none can have one) between them
@@ -23,7 +23,11 @@ The forks are in sessions of their own and do not need this program any more.
 On Linux orphans become children of the fork (it is their subreaper), so that neither a second fork nor setsid gets them
 away. Elsewhere the command's process group is all that is known.
 
-It imports nothing of ours, and little: its memory is what a fork copies.
+With the descriptors of a sandbox's namespaces (`sandbox/enter.py`; USER_FD is empty where the sandbox has no users of
+its own) it enters that first, and each command runs there: the fork is the first of the command's own namespace of
+processes, with no more rights than the command. The process group that it tells is then 0: nobody outside can name it.
+
+It imports little, and of ours only what enters a sandbox: its memory is what a fork copies.
 """
 
 import ctypes
@@ -35,6 +39,8 @@ import sys
 import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+
+from gadget_drone.sandbox.enter import Inside
 
 GRACE_S = 2.0
 """Between being asked to end and SIGKILL; with the rest it keeps a cancel under the 5 s that are promised."""
@@ -52,41 +58,111 @@ def main() -> None:
     asked_to_end = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     ignored_here = [number for number in asked_to_end if signal.signal(number, signal.SIG_IGN) != signal.SIG_IGN]
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the forks
-    link = socket.socket(fileno=int(sys.argv[1]))
+    link_fd, *sandbox = sys.argv[1:]
+    link = socket.socket(fileno=int(link_fd))
+    try:
+        inside = _enter(*sandbox) if sandbox else None
+    except OSError as error:
+        while _refuse(link, error):
+            pass
+        return
     while True:
-        count, fds, _, _ = socket.recv_fds(link, 1, 3)
-        if not count or len(fds) < count[0]:
-            return  # the drone has closed it, or we are out of descriptors: it starts another one
-        for fd in fds:
-            os.set_inheritable(fd, False)
-        drone, streams = socket.socket(fileno=fds[0]), fds[1:]
+        taken, takes = os.pipe()
         try:
-            if os.fork() == 0:
-                try:
-                    link.close()
-                    with drone:  # closed before the memory is given back: the drone waits for that
-                        _supervise(drone, streams, (*ignored_here, *_IGNORED_BY_PYTHON))
-                finally:
-                    os._exit(0)
+            pid = os.fork() if inside is None else inside.fork()
         except OSError as error:
-            _say(drone, error.errno)
-        drone.close()
-        for stream in streams:
-            os.close(stream)
+            os.close(taken)
+            os.close(takes)
+            if not _refuse(link, error):
+                return
+            continue
+        if pid == 0:
+            try:
+                os.close(taken)
+                _serve(link, takes, (*ignored_here, *_IGNORED_BY_PYTHON), inside)
+            finally:
+                os._exit(0)
+        os.close(takes)
+        os.read(taken, 1)  # until it is closed there
+        os.close(taken)
+        if _is_closed(link):
+            return
 
 
-def _supervise(drone: socket.socket, streams: Sequence[int], default_signals: Collection[int]) -> None:
+def _enter(namespaces: str, user: str) -> Inside:
+    return Inside([int(fd) for fd in namespaces.split(",")], int(user) if user else None)
+
+
+def _take(link: socket.socket) -> tuple[socket.socket, list[int]] | None:
+    """The next command's socket and streams; None when the drone has closed the link, or no descriptor is to be had."""
+    count, fds, _, _ = socket.recv_fds(link, 1, 3)
+    if not count or len(fds) < count[0]:
+        return None
+    for fd in fds:
+        os.set_inheritable(fd, False)
+    return socket.socket(fileno=fds[0]), fds[1:]
+
+
+def _refuse(link: socket.socket, error: OSError) -> bool:
+    """Tells the next command that it cannot start; whether there was one."""
+    command = _take(link)
+    if command is None:
+        return False
+    drone, streams = command
+    _say(drone, error.errno)
+    drone.close()
+    for stream in streams:
+        os.close(stream)
+    return True
+
+
+def _is_closed(link: socket.socket) -> bool:
+    try:
+        return not link.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+
+
+def _serve(link: socket.socket, takes: int, default_signals: Collection[int], inside: Inside | None) -> None:
+    """The fork for the next command, and everything that need not wait for it; `takes` is closed when it has come."""
+    os.setsid()
+    is_subreaper = _become_subreaper()
+    child_ended, wake = os.pipe()
+    for fd in (child_ended, wake):
+        os.set_blocking(fd, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    refusal = None
+    try:
+        if inside is not None:
+            inside.confine()
+    except OSError as error:
+        refusal = error
+    command = _take(link)
+    os.close(takes)
+    link.close()
+    if command is None:
+        return
+    drone, streams = command
+    with drone:  # closed before the memory is given back: the drone waits for that
+        if refusal is not None:
+            return _say(drone, refusal.errno)
+        _supervise(drone, streams, default_signals, is_subreaper, child_ended, is_inside=inside is not None)
+
+
+def _supervise(
+    drone: socket.socket,
+    streams: Sequence[int],
+    default_signals: Collection[int],
+    is_subreaper: bool,
+    child_ended: int,
+    *,
+    is_inside: bool,
+) -> None:
     """`streams` are the command's output and, where it has one, its input."""
     output, *stdin = streams
     is_terminal = os.isatty(output)
-    os.setsid()
-    is_subreaper = _become_subreaper()
     try:
-        child_ended, wake = os.pipe()
-        for fd in (child_ended, wake):
-            os.set_blocking(fd, False)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
         size = int.from_bytes(drone.recv(4, socket.MSG_WAITALL), "big")
         message = drone.recv(size, socket.MSG_WAITALL)
         if select.select([drone], [], [], 0)[0]:
@@ -122,7 +198,7 @@ def _supervise(drone: socket.socket, streams: Sequence[int], default_signals: Co
                 ended.append((os.waitstatus_to_exitcode(status), time.monotonic()))
         if ended and not reported and (not left or time.monotonic() - ended[0][1] > _SETTLE_S):
             reported.append(True)
-            _say(drone, command, ended[0][0], int(left))
+            _say(drone, 0 if is_inside else command, ended[0][0], int(left))
         return left
 
     ended: list[tuple[int, float]] = []

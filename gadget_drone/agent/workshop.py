@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from gadget_api.drones import Sandbox
 from gadget_api.events import Notice
 from gadget_api.inquiries import Answer, Choice, InquiryKind, InquiryStatus
 from gadget_api.messages import SystemMessage, ToolCallRequest
@@ -31,12 +30,13 @@ from gadget_drone.context.tokens import Calibration
 from gadget_drone.permissions.decide import allows_network, denied_patterns, hidden_patterns
 from gadget_drone.permissions.repository import repository_rules
 from gadget_drone.sandbox.denials import denied_by_sandbox
-from gadget_drone.sandbox.wrap import mend_repository, wrap
+from gadget_drone.sandbox.standing import Standing
+from gadget_drone.sandbox.wrap import mend_repository
 from gadget_drone.stream import EventStream
 from gadget_drone.supervised import Supervisor
 from gadget_drone.tools.clip import clip
 from gadget_drone.tools.ripgrep import files_of
-from gadget_drone.tools.tool import Tool, ToolContext, ToolResult, Wrap, unwrapped
+from gadget_drone.tools.tool import Sandboxed, Tool, ToolContext, ToolResult
 from gadget_drone.tools.toolbox import Toolbox
 
 
@@ -49,7 +49,7 @@ class Site:
     spool_dir: Path
     """Large outputs are kept here."""
     supervisor: Supervisor
-    sandbox: Sandbox
+    sandbox: Standing | None
     state: SessionState
     third_party: Sequence[Tool]
     """Tools that other packages bring."""
@@ -85,7 +85,6 @@ class Workshop:
         self._questions: dict[str, int] = {}
         """By call: how many it has asked."""
         self._inquiries = Inquiries(order, events, control)
-        self._has_sandbox = site.sandbox.kind == "bubblewrap"
         self.tools = Toolbox.standard(site.third_party)
 
     @classmethod
@@ -171,19 +170,19 @@ class Workshop:
             jobs=site.state.jobs,
             ask=partial(self._ask, call),
             network=network,
-            wrap=await self._wrap(unread, unwritten, network=network) if self._has_sandbox else unwrapped,
+            sandboxed=await self._sandboxed(unread, unwritten, network=network),
             allow_private=site.allow_private,
             hidden=hidden,
         )
 
-    async def _wrap(self, hidden: Sequence[str], read_only: Sequence[str], *, network: bool) -> Wrap:
+    async def _sandboxed(self, hidden: Sequence[str], read_only: Sequence[str], *, network: bool) -> Sandboxed | None:
         site = self._site
+        if site.sandbox is None:
+            return None
         return partial(
-            wrap,
-            project_dir=site.project_dir,
+            site.sandbox.start,
             workspace_dir=site.workspace_dir,
             network=network,
-            keeps_background=True,  # the supervisor ends it
             hidden=await files_of(hidden, site.project_dir) if hidden else (),
             read_only=await files_of(read_only, site.project_dir) if read_only else (),
         )
@@ -208,7 +207,7 @@ class Workshop:
     async def _finished(self, call: ToolCallRequest, result: ToolResult) -> ToolResult:
         """What the model is told: the result, what the sandbox did to it, what the project says about the place."""
         content = clip(result.content, window_limits.Limits.of(self._models.provider).result_bytes)
-        if call.name == "shell" and self._has_sandbox:
+        if call.name == "shell" and self._site.sandbox is not None:
             mend_repository(self._site.project_dir)
             network = allows_network(self._control.policy, repository=self._rules)
             label = denied_by_sandbox(content, int(result.is_error), network=network)

@@ -3,15 +3,20 @@
 import asyncio
 import os
 import secrets
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from typing import Protocol
 
 from gadget_drone.jobs.job import Job
-from gadget_drone.supervised import Supervisor
+from gadget_drone.supervised import Supervised
 
 MAX_JOBS = 16
 """Kept at once, the ended ones too until there is no room."""
 _PIPE_BYTES = 2**18
+
+
+class Start(Protocol):
+    """Starts the job's command with these descriptors; cancelled, it has started nothing. Raises OSError."""
+
+    async def __call__(self, *, output: int, stdin: int) -> Supervised: ...
 
 
 class TooManyJobs(Exception):
@@ -24,10 +29,8 @@ class Jobs:
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
 
-    async def start(
-        self, supervisor: Supervisor, command: str, words: Sequence[str], *, cwd: Path, env: Mapping[str, str]
-    ) -> Job:
-        """Runs `words`; `command` is what the job is called in lists. The oldest that has ended makes room.
+    async def start(self, command: str, start: Start) -> Job:
+        """`command` is what the job is called in lists. The oldest that has ended makes room.
 
         Raises TooManyJobs, and OSError where it does not start.
         """
@@ -42,7 +45,7 @@ class Jobs:
             with os.fdopen(theirs, "rb", buffering=0) as stdin:
                 try:
                     os.set_blocking(ours, False)
-                    running = supervisor.start(words, cwd=cwd, env=env, output=output.fileno(), stdin=stdin.fileno())
+                    running = await start(output=output.fileno(), stdin=stdin.fileno())
                 except BaseException:
                     os.close(ours)
                     transport.close()

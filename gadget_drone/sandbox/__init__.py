@@ -1,1 +1,1 @@
-"""The sandbox that commands run in where the machine has bubblewrap: `probe`, `wrap`, `denied_by_sandbox`."""
+"""The sandbox that commands run in where the machine has bubblewrap: `probe`, `Standing`, `denied_by_sandbox`."""

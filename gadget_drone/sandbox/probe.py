@@ -1,14 +1,16 @@
 """Whether commands can be put into a sandbox on this machine."""
 
-import subprocess
+import asyncio
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
 from gadget_api.drones import Sandbox
 from gadget_drone.environment import child_environment
-from gadget_drone.sandbox.wrap import find_bubblewrap, wrap
+from gadget_drone.sandbox.standing import Standing
+from gadget_drone.sandbox.wrap import find_bubblewrap
 
 TIMEOUT_S = 5.0
 SandboxSetting = Literal["auto", "off", "required"]
@@ -19,7 +21,7 @@ class NoSandbox(RuntimeError):
 
 
 def probe(setting: SandboxSetting = "auto") -> Sandbox:
-    """Starts bubblewrap once, as commands will be. Blocks for 5 s at most. Raises NoSandbox when it is required."""
+    """Runs a command as all others will be. Blocks for 10 s at most. Raises NoSandbox when it is required."""
     reason = "It is switched off in the drone's settings." if setting == "off" else _obstacle()
     if reason is not None and setting == "required":
         raise NoSandbox(reason)
@@ -31,31 +33,33 @@ def _obstacle() -> str | None:
         return "bubblewrap runs on Linux alone: run the drone in a container or virtual machine."
     if find_bubblewrap() is None:
         return "bubblewrap is not installed: install the system's package `bubblewrap`."
-    with tempfile.TemporaryDirectory(prefix="gadget-") as directory:
+    return asyncio.run(_try())
+
+
+async def _try() -> str | None:
+    with tempfile.TemporaryDirectory(prefix="gadget-") as directory, closing(Standing()) as standing:
         project = Path(directory, "project")
         project.mkdir()
-        argv, env = wrap(
-            ["/bin/sh", "-c", "exit 0"],
-            child_environment(),
-            project_dir=project,
-            workspace_dir=Path(directory),
-            network=False,
-        )
         try:
-            ran = subprocess.run(
-                argv, env=env, cwd=project, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_S
+            running = await standing.start(
+                ["/bin/sh", "-c", "exit 0"],
+                child_environment(),
+                project_dir=project,
+                workspace_dir=Path(directory),
+                network=False,
+                output=2,
             )
-        except subprocess.TimeoutExpired:
-            return f"bubblewrap did not start within {TIMEOUT_S:g} s."
+            async with asyncio.timeout(TIMEOUT_S):
+                ended = await running.ended()
+        except TimeoutError:
+            return f"A command in bubblewrap's sandbox did not end within {TIMEOUT_S:g} s."
         except OSError as error:
-            return f"bubblewrap does not start: {error.strerror}."
-    if ran.returncode == 0:
-        return None
-    return _explained(ran.stderr.decode("utf-8", "replace").strip())
+            return _explained(error.strerror or str(error))
+    return None if ended.status == 0 else f"A command in bubblewrap's sandbox ended with {ended.status}."
 
 
 def _explained(said: str) -> str:
-    last = said.splitlines()[-1] if said else "it gave no reason"
+    last = said.splitlines()[-1]
     advice = ""
     if any(words in said for words in ("No permissions", "setting up uid map", "Creating new namespace", "loopback")):
         advice = (

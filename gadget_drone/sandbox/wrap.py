@@ -1,17 +1,19 @@
-"""How a command is put into bubblewrap.
+"""The sandbox that bubblewrap makes, and commands run in (`standing.py`).
 
-It sees the machine read-only, without homes, sockets and other people's temporary files; it may change its project, a
-home of its own and a /tmp of its own, which the commands of one workspace share. In the project's `.git`, what runs
-later outside of the sandbox (config, hooks, info, modules) stays as it is.
+A command sees the machine read-only, without homes, sockets and other people's temporary files; it may change its
+project, a home of its own and a /tmp of its own, which the commands of one workspace share. What is empty in it (hidden
+directories, /run, /dev) is read-only too, for the sandbox stands for more than one command. In the project's `.git`,
+what runs later outside of the sandbox (config, hooks, info, modules) stays as it is.
 
-Facts it rests on (bubblewrap 0.8): as root it is no sandbox unless all capabilities are dropped; what it is started
-with can be read at /proc/1/environ, so it gets the command's own environment; a read-only `.git/config` can be moved
-away with `.git` unless that is a mount itself; sockets with a path are reachable unless their folder is hidden.
+Facts it rests on (bubblewrap 0.8): as root it is no sandbox unless all capabilities are dropped; a read-only
+`.git/config` can be moved away with `.git` unless that is a mount itself; sockets with a path are reachable unless
+their folder is hidden.
 """
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from gadget_drone.sandbox.toolchains import toolchains
@@ -20,6 +22,7 @@ _HIDDEN = ("/home", "/root", "/run", "/tmp", "/var/tmp", "/var/run", "/var/spool
 _SECRET_FILES = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers")
 """Which root could read; without capabilities it still owns them."""
 _SECRET_DIRECTORIES = ("/etc/ssh", "/etc/sudoers.d", "/etc/ssl/private", "/var/lib/docker", "/var/lib/containerd")
+_BINDS = ("--bind", "--ro-bind", "--ro-bind-try")
 _GIT_READ_ONLY = ("hooks", "info", "modules")
 _GIT_FILES = ("config", "config.worktree")
 _LEADS_OUT = frozenset({"DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "SSH_AGENT_PID", "SSH_AUTH_SOCK", "WAYLAND_DISPLAY",
@@ -36,26 +39,34 @@ def find_bubblewrap() -> str | None:
     return shutil.which("bwrap", path=_WHERE)
 
 
+@dataclass(frozen=True)
+class Wrapping:
+    """A sandbox, as bubblewrap makes it around the program that is put after `command_line`."""
+
+    command_line: tuple[str, ...]
+    paths: tuple[str, ...]
+    """What on the machine it depends on: all that is shown in it, and the places of its mounts."""
+    home: str
+
+    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        """What a command gets, without variables that lead out."""
+        return {name: value for name, value in env.items() if name not in _LEADS_OUT} | {"HOME": self.home}
+
+
 def wrap(
-    argv: Sequence[str],
     env: Mapping[str, str],
     *,
     project_dir: Path,
     workspace_dir: Path,
     network: bool,
-    keeps_background: bool = False,
     hidden: Iterable[Path] = (),
     read_only: Iterable[Path] = (),
-) -> tuple[list[str], dict[str, str]]:
-    """The command and its environment, to be started in `project_dir`, so that `argv` runs in the sandbox.
+) -> Wrapping:
+    """The sandbox for commands in `project_dir` that have the environment `env`.
 
-    `env` must hold no secrets. `hidden` and `read_only`: files and directories in the project that the command may not
-    read, or not change; those that do not exist are left out. Makes the folders that it needs; blocks shortly. Raises
-    FileNotFoundError where there is no bubblewrap.
-
-    The status of a command that a signal has killed is 128 and the signal. What it leaves in the background ends with
-    it, and all ends when bubblewrap is killed; with `keeps_background`, neither: only for a starter that ends all of
-    its descendants itself, as the drone's supervisor does.
+    `hidden` and `read_only`: files and directories in the project that a command may not read, or not change; those
+    that do not exist are left out. Makes the folders that it needs; blocks shortly. Raises FileNotFoundError where
+    there is no bubblewrap.
     """
     binary = find_bubblewrap()
     if binary is None:
@@ -67,16 +78,16 @@ def wrap(
     for name in (HOME, TEMPORARY):
         os.makedirs(f"{own}/{name}", mode=0o700, exist_ok=True)
     options = [
-        *(() if keeps_background else ("--die-with-parent",)),
-        *("--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),
-        "--unshare-cgroup-try",
-        *(() if network else ("--unshare-net",)),
-        *("--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
-    ]  # fmt: skip
+        *("--die-with-parent", "--new-session", "--unshare-pid", "--as-pid-1", "--unshare-ipc", "--unshare-uts"),
+        *("--unshare-cgroup-try", *(() if network else ("--unshare-net",)), "--cap-drop", "ALL"),
+        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+    ]
+    empty = ["/dev"]
     covered: list[str] = []
     for place in (*_HIDDEN, *_SECRET_DIRECTORIES):
         if os.path.isdir(place) and not os.path.islink(place):
             options += ["--tmpfs", place]
+            empty.append(place)
             covered.append(place)
     for place in _SECRET_FILES:
         if os.path.exists(place):
@@ -92,21 +103,30 @@ def wrap(
         covered.append(home)
     if not _is_in(workspace, *covered):
         options += ["--tmpfs", workspace]
+        empty.append(workspace)
     for tool in toolchains(env, home):
         if _is_in(tool, *covered, workspace) and not _is_in(tool, own):
             options += ["--ro-bind", tool, tool]
     options += ["--bind", project, project, *_repository(project)]
     if _is_in(own, project) or os.path.isdir(f"{project}/.gadget"):
         options += ["--tmpfs", f"{project}/.gadget"]
+        empty.append(f"{project}/.gadget")
     for path in map(str, read_only):
         options += ["--ro-bind-try", path, path]
     for path in map(str, hidden):
         if os.path.isdir(path):
             options += ["--tmpfs", path]
+            empty.append(path)
         elif os.path.exists(path):
             options += ["--ro-bind", "/dev/null", path]
-    environment = {name: value for name, value in env.items() if name not in _LEADS_OUT} | {"HOME": home}
-    return [binary, *options, "--chdir", project, "--", *argv], environment
+    binds = [(options[at + 1], options[at + 2]) for at, option in enumerate(options) if option in _BINDS]
+    shown = {place for _, place in binds}
+    paths = dict.fromkeys((*(path for bind in binds for path in bind), *empty))
+    # What a command would leave there, the next one would find.
+    for place in empty:
+        if place not in shown:
+            options += ["--remount-ro", place]
+    return Wrapping((binary, *options), tuple(paths), home)
 
 
 def _is_in(path: str, *places: str) -> bool:

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 from pydantic import Field
 
 from gadget_api.permissions import Access, Capability
-from gadget_drone.environment import child_environment
 from gadget_drone.jobs.jobs import MAX_JOBS, TooManyJobs
 from gadget_drone.supervised import NotStarted, Supervised
 from gadget_drone.tools.job import told
@@ -67,9 +67,8 @@ async def shell(
 
 
 async def _start_job(context: ToolContext, command: str) -> ToolResult:
-    words, environment = context.wrap(_words(command), child_environment())
     try:
-        job = await context.jobs.start(context.supervisor, command, words, cwd=context.project_dir, env=environment)
+        job = await context.jobs.start(command, partial(context.start, _words(command)))
     except TooManyJobs as error:
         raise ToolError(f"{MAX_JOBS} jobs run already: stop one with the tool job.") from error
     except NotStarted as error:
@@ -102,8 +101,7 @@ async def _run(command: str, context: ToolContext, timeout_s: float, printed: Sp
             lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reading, "rb", buffering=0)
         )
         with closing(transport):
-            words, environment = context.wrap(_words(command), child_environment())
-            running = context.supervisor.start(words, cwd=context.project_dir, env=environment, output=output.fileno())
+            running = await context.start(_words(command), output=output.fileno())
             output.close()
             pump = asyncio.create_task(_pump(stream, printed, LiveOutput(context.output).feed))
             try:
@@ -121,7 +119,9 @@ async def _watch(running: Supervised, timeout_s: float, pump: asyncio.Task[None]
         has_ended = True
         await _drain(pump, printed)
         said = f"exit status {ended.status}" if ended.status >= 0 else f"killed by signal {-ended.status}"
-        left = f"what it started still runs in the background, to be ended with: kill -- -{ended.group}"
+        left = "what it started still runs in the background"
+        if ended.group is not None:
+            left += f", to be ended with: kill -- -{ended.group}"
         return _Ended(said, failed=ended.status != 0, notes=(left,) if ended.is_something_left else ())
     except TimeoutError:
         dead = await running.kill()

@@ -27,8 +27,9 @@ from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.inquiries import Answer, Choice, InquiryStatus
 from gadget_api.permissions import Access, Capability
 from gadget_drone.editing.seen import SeenFiles
+from gadget_drone.environment import child_environment
 from gadget_drone.jobs.jobs import Jobs
-from gadget_drone.supervised import Supervisor
+from gadget_drone.supervised import Supervised, Supervisor
 from gadget_drone.tools.schema import compact_schema
 
 
@@ -90,16 +91,12 @@ async def nobody(
     return InquiryStatus.EXPIRED, default
 
 
-Command = tuple[Sequence[str], Mapping[str, str]]
-"""The words of a command, the first the path of its program, and its environment."""
+class Sandboxed(Protocol):
+    """Starts a command in a sandbox, in the project's directory. Raises NotStarted."""
 
-
-Wrap = Callable[[Sequence[str], Mapping[str, str]], Command]
-
-
-def unwrapped(words: Sequence[str], environment: Mapping[str, str]) -> Command:
-    """A command as it is: in no sandbox."""
-    return words, environment
+    async def __call__(
+        self, command: Sequence[str], env: Mapping[str, str], *, project_dir: Path, output: int, stdin: int | None
+    ) -> Supervised: ...
 
 
 @dataclass(frozen=True)
@@ -112,7 +109,7 @@ class ToolContext:
     spool_dir: Path
     """Large outputs are kept here."""
     supervisor: Supervisor
-    """Runs commands."""
+    """Runs commands where there is no sandbox."""
     seen: SeenFiles = field(default_factory=SeenFiles)
     """What the model knows of the files: one object for the whole session."""
     jobs: Jobs = field(default_factory=Jobs)
@@ -120,12 +117,21 @@ class ToolContext:
     ask: Ask = nobody
     network: bool = True
     """Whether commands may use the network."""
-    wrap: Wrap = unwrapped
-    """Makes of a command the one that is run: in the sandbox, where there is one."""
+    sandboxed: Sandboxed | None = None
     allow_private: bool = False
     """Whether `fetch` may go to loopback and private addresses."""
     hidden: Sequence[str] = ()
     """What may not be read, as patterns of .gitignore: `search`, `list`, `glob` and `git` leave it out."""
+
+    async def start(self, command: Sequence[str], *, output: int, stdin: int | None = None) -> Supervised:
+        """Runs a program in the project's directory, in the sandbox where there is one; as `Supervisor.start` does.
+
+        Cancelled, it has started nothing. Raises NotStarted.
+        """
+        env, where = child_environment(), self.project_dir
+        if self.sandboxed is None:
+            return self.supervisor.start(command, cwd=where, env=env, output=output, stdin=stdin)
+        return await self.sandboxed(command, env, project_dir=where, output=output, stdin=stdin)
 
 
 ToolFunction = Callable[..., Awaitable[ToolResult]]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gadget_api.messages import ToolCallRequest
-from gadget_drone.supervised import Ended, NotStarted, Supervisor
+from gadget_drone.supervised import Ended, Namespaces, NotStarted, Supervisor
 from gadget_drone.tools.tool import ToolContext, ToolResult
 from gadget_drone.tools.toolbox import Toolbox
 from tests.gadget_drone.tools.test_shell import DRONE, GETAWAYS, file_with, is_running, until
@@ -64,6 +64,10 @@ def bench(supervisor: Supervisor, tmp_path: Path) -> Bench:
 
 def parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1])
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def descriptors(pid: int) -> dict[str, str]:
@@ -163,8 +167,8 @@ async def test_no_descriptor_and_no_zombie_is_left_by_200_commands(bench: Bench)
         with pytest.raises(NotStarted):
             await bench.run("/does/not/exist")
     assert await bench.supervisor_pid() == pid
-    assert (descriptors(os.getpid()), descriptors(pid)) == before
-    await until(lambda: Path(f"/proc/{pid}/task/{pid}/children").read_text() == "")
+    await until(lambda: (descriptors(os.getpid()), descriptors(pid)) == before)
+    await until(lambda: len(children(pid)) == 1)  # the fork that waits for the next command
 
 
 async def test_a_command_has_the_three_standard_descriptors_alone(bench: Bench) -> None:
@@ -225,14 +229,18 @@ async def test_a_drone_without_descriptors_is_told_so_and_goes_on(bench: Bench) 
 
 async def test_a_command_that_was_given_up_before_it_began_never_begins(bench: Bench) -> None:
     pid = await bench.supervisor_pid()
-    os.kill(pid, signal.SIGSTOP)
+    await until(lambda: len(children(pid)) == 1)
+    stopped = [pid, *children(pid)]  # and the fork that waits for the next command
+    for process in stopped:
+        os.kill(process, signal.SIGSTOP)
     try:
         results = await asyncio.gather(
             bench.shell("touch ran", timeout_s=1), bench.shell(f"touch ran # {'x' * 900_000}", timeout_s=1)
         )
         assert all("not done within 1 s" in result.content for result in results)
     finally:
-        os.kill(pid, signal.SIGCONT)
+        for process in stopped:
+            os.kill(process, signal.SIGCONT)
     assert await bench.supervisor_pid() == pid
     assert not (bench.place / "ran").exists()
 
@@ -265,3 +273,22 @@ async def test_who_writes_to_a_command_that_has_ended_learns_it(bench: Bench) ->
         await asyncio.wait_for(running.ended(), 20)
         with os.fdopen(ours, "wb", buffering=0) as writing, pytest.raises(BrokenPipeError):
             writing.write(b"x")
+
+
+async def test_nothing_runs_where_the_namespaces_cannot_be_entered(bench: Bench) -> None:
+    namespaces = Namespaces((os.open(bench.place, os.O_RDONLY),), None)
+    bench.supervisor.move_to(namespaces)
+    for _ in range(2):
+        result = await bench.shell("touch ran")
+        assert result.content == "The command did not start: Invalid argument."
+    assert not (bench.place / "ran").exists()
+    namespaces.close()
+
+
+async def test_a_fork_that_waits_and_is_killed_is_replaced(bench: Bench) -> None:
+    pid = await bench.supervisor_pid()
+    await until(lambda: len(children(pid)) == 1)
+    [waiting] = children(pid)
+    os.kill(waiting, signal.SIGKILL)
+    await until(lambda: children(pid) not in ([], [waiting]))
+    assert await bench.supervisor_pid() == pid

@@ -11,7 +11,6 @@ import pytest
 from gadget_ai.errors import LLMError
 from gadget_ai.testing.client import ScriptedClient
 from gadget_ai.testing.script import Call, Cut, HttpError, Pause, Reply, RequestView, Script, Text, Think
-from gadget_api.drones import Sandbox
 from gadget_api.errors import ErrorCode
 from gadget_api.events import BlobRef
 from gadget_api.messages import INTERRUPTED, ModelMessage, SystemMessage, ToolCallRequest, UserMessage
@@ -93,7 +92,7 @@ class Bench:
                 workspace_dir=self.place.parent,
                 spool_dir=self.spool,
                 supervisor=supervisor,
-                sandbox=Sandbox(kind="none"),
+                sandbox=None,
                 state=state,
                 third_party=self.third_party,
                 allow_private=False,

@@ -1,5 +1,7 @@
+import asyncio
 import os
 import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,7 +9,11 @@ import pytest
 
 from gadget_drone.environment import child_environment
 from gadget_drone.sandbox.probe import probe
-from gadget_drone.sandbox.wrap import wrap
+from gadget_drone.sandbox.standing import Standing
+from gadget_drone.sandbox.wrap import TEMPORARY
+from gadget_drone.supervised import Supervised
+
+OUTPUT, ERRORS = "output-of-a-test", "errors-of-a-test"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -28,28 +34,52 @@ class Place:
     """With secrets in it."""
     outside: Path
 
-    def run(self, line: str, *, network: bool = False, **more: str) -> subprocess.CompletedProcess[str]:
-        argv, env = self.wrapped(line, network=network, keeps_background=False, **more)
-        return subprocess.run(
-            argv, env=env, cwd=self.project, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20
-        )
+    standing: Standing
 
-    def wrapped(
-        self, line: str, *, network: bool = False, keeps_background: bool = False, **more: str
-    ) -> tuple[list[str], dict[str, str]]:
-        return wrap(
-            ["/bin/sh", "-c", line],
-            child_environment() | {"HOME": str(self.home)} | more,
+    def run(self, line: str, *, network: bool = False, **more: str) -> subprocess.CompletedProcess[str]:
+        """Its errors come by a file, as a supervised command has one output."""
+
+        env = child_environment() | {"HOME": str(self.home)} | more
+
+        async def ended() -> int:
+            words = ["/bin/sh", "-c", f'exec 2>/tmp/{ERRORS}; exec /bin/sh -c "$1"', "sh", line]
+            with (self.workspace / OUTPUT).open("wb") as output:
+                running = await self.start(words, output=output.fileno(), network=network, env=env)
+            try:
+                return (await asyncio.wait_for(running.ended(), 20)).status
+            finally:
+                assert await running.kill()
+
+        status = asyncio.run(ended())
+        errors = self.workspace / ".gadget" / TEMPORARY / ERRORS
+        return subprocess.CompletedProcess(line, status, (self.workspace / OUTPUT).read_text(), errors.read_text())
+
+    async def start(
+        self,
+        words: Sequence[str],
+        *,
+        output: int,
+        network: bool = False,
+        hidden: Sequence[Path] = (),
+        read_only: Sequence[Path] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> Supervised:
+        return await self.standing.start(
+            words,
+            env or child_environment() | {"HOME": str(self.home)},
             project_dir=self.project,
             workspace_dir=self.workspace,
+            output=output,
             network=network,
-            keeps_background=keeps_background,
+            hidden=hidden,
+            read_only=read_only,
         )
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    made = Place(tmp_path / "space", tmp_path / "space" / "project", tmp_path / "home", tmp_path / "outside")
+def place(tmp_path: Path) -> Iterator[Place]:
+    space = tmp_path / "space"
+    made = Place(space, space / "project", tmp_path / "home", tmp_path / "outside", Standing())
     for directory in (made.workspace, made.project, made.home, made.outside):
         directory.mkdir()
     (made.home / ".netrc").write_text("secret of the home")
@@ -60,4 +90,9 @@ def place(tmp_path: Path) -> Place:
     (made.workspace / "other" / "file").write_text("secret of another project")
     subprocess.run(["git", "init", "-q", made.project], check=True)
     (made.project / "README").write_text("hello\n")
-    return made
+    yield made
+
+    async def close() -> None:
+        made.standing.close()
+
+    asyncio.run(close())

@@ -1,90 +1,72 @@
-"""A sandboxed command under the drone's supervisor, and what is said of the sandbox."""
+"""A command in the sandbox: how it ends, what it may, and what is said of the sandbox."""
 
 import asyncio
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from gadget_drone.environment import child_environment
 from gadget_drone.sandbox.denials import denied_by_sandbox
 from gadget_drone.sandbox.probe import NoSandbox, probe
-from gadget_drone.sandbox.wrap import mend_repository, wrap
-from gadget_drone.supervised import Supervisor
+from gadget_drone.sandbox.wrap import mend_repository
 from tests.gadget_drone.sandbox.conftest import Place
 
 
 @pytest.mark.parametrize(
-    ("line", "status"), [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("no-such-program", 127)]
+    ("line", "status"),
+    [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", -15), ("kill -KILL 0", -9), ("no-such-program", 127)],
 )
-async def test_statuses_pass_through_the_supervisor(place: Place, line: str, status: int) -> None:
-    supervisor = Supervisor()
-    argv, env = place.wrapped(line)
-    output = os.open(os.devnull, os.O_WRONLY)
-    running = supervisor.start(argv, cwd=place.project, env=env, output=output)
-    os.close(output)
-    async with asyncio.timeout(20):
-        ended = await running.ended()
-    assert ended.status == status
-    supervisor.close()
+def test_statuses_are_those_of_a_command_without_a_sandbox(place: Place, line: str, status: int) -> None:
+    assert place.run(line).returncode == status
 
 
-@pytest.mark.parametrize("keeps_background", [False, True])
-async def test_a_kill_ends_everything_inside(place: Place, keeps_background: bool) -> None:
-    supervisor = Supervisor()
+async def test_a_kill_ends_everything_inside(place: Place) -> None:
     # Beside the command stands what it has left in the background, in a session of its own.
-    argv, env = place.wrapped(
-        "setsid sleep 300 & (trap '' TERM; echo up; sleep 300)", keeps_background=keeps_background
-    )
+    line = "setsid sleep 300 & (trap '' TERM; echo up; sleep 300)"
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as said:
         with os.fdopen(writing, "wb") as output:
-            running = supervisor.start(argv, cwd=place.project, env=env, output=output.fileno())
+            running = await place.start(["/bin/sh", "-c", line], output=output.fileno())
         assert await asyncio.wait_for(asyncio.to_thread(said.readline), 20) == b"up\n"
         assert await running.kill()
         # Nobody holds the pipe any more.
         assert await asyncio.wait_for(asyncio.to_thread(said.read), 20) == b""
-    supervisor.close()
 
 
-@pytest.mark.parametrize("keeps_background", [False, True])
-async def test_what_is_left_in_the_background_lives_on_by_choice(place: Place, keeps_background: bool) -> None:
-    supervisor = Supervisor()
-    argv, env = place.wrapped("sleep 300 &", keeps_background=keeps_background)
+async def test_what_is_left_in_the_background_lives_on_until_it_is_ended(place: Place) -> None:
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as said:
         with os.fdopen(writing, "wb") as output:
-            running = supervisor.start(argv, cwd=place.project, env=env, output=output.fileno())
+            running = await place.start(["/bin/sh", "-c", "sleep 300 &"], output=output.fileno())
         async with asyncio.timeout(20):
             ended = await running.ended()
-        assert ended.status == 0
+        assert (ended.status, ended.group, ended.is_something_left) == (0, None, True)
         # The background process holds the pipe for as long as it lives.
         closed = asyncio.create_task(asyncio.to_thread(said.read))
-        await asyncio.wait({closed}, timeout=0.5 if keeps_background else 20)
-        assert closed.done() is not keeps_background
+        await asyncio.wait({closed}, timeout=0.5)
+        assert not closed.done()
         assert await running.kill()
         async with asyncio.timeout(20):
             await closed
-    supervisor.close()
 
 
-def test_paths_that_a_policy_denies_are_hidden_or_read_only(place: Place) -> None:
+async def test_paths_that_a_policy_denies_are_hidden_or_read_only(place: Place) -> None:
     (place.project / ".env").write_text("secret")
     (place.project / "keys").mkdir()
     (place.project / "keys" / "a").write_text("secret")
     (place.project / "fixed").write_text("as it was")
-    argv, env = wrap(
-        ["/bin/sh", "-c", "cat .env keys/a; echo x > fixed; mv .env b; cat b; true"],
-        child_environment() | {"HOME": str(place.home)},
-        project_dir=place.project,
-        workspace_dir=place.workspace,
-        network=False,
-        hidden=[place.project / ".env", place.project / "keys", place.project / "missing"],
-        read_only=[place.project / "fixed"],
-    )
-    ran = subprocess.run(argv, env=env, cwd=place.project, capture_output=True, text=True, timeout=20)
-    assert "secret" not in ran.stdout
+    with (place.outside / "printed").open("w+b") as output:
+        running = await place.start(
+            ["/bin/sh", "-c", "cat .env keys/a; echo x > fixed; mv .env b; cat b; touch keys/b && echo made; true"],
+            output=output.fileno(),
+            hidden=[place.project / ".env", place.project / "keys", place.project / "missing"],
+            read_only=[place.project / "fixed"],
+        )
+        assert (await asyncio.wait_for(running.ended(), 20)).status == 0
+        output.seek(0)
+        printed = output.read()
+    assert b"secret" not in printed
+    assert b"made" not in printed
     assert (place.project / "fixed").read_text() == "as it was"
 
 

@@ -5,16 +5,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gadget_api.messages import ToolCallRequest
 from gadget_drone.tools.shell import DRAIN_S
-from gadget_drone.tools.tool import Command, ToolContext
+from gadget_drone.tools.tool import ToolContext
 from gadget_drone.tools.toolbox import Toolbox
 from tests.gadget_drone.tools.conftest import Run
 
@@ -53,17 +52,6 @@ async def test_output_exit_status_and_directory(project: Path, run: Run) -> None
 
 async def test_how_long_it_took_is_said_when_it_was_long(run: Run) -> None:
     assert "[exit status 0 after 1." in (await run("shell", command="sleep 1.1")).content
-
-
-async def test_the_command_that_runs_is_the_one_that_wrap_makes(context: ToolContext) -> None:
-    def wrap(words: Sequence[str], environment: Mapping[str, str]) -> Command:
-        return ["/usr/bin/env", "WRAPPED=yes", *words], {**environment, "FROM": "wrap"}
-
-    wrapped = replace(context, wrap=wrap)
-    for background in (False, True):
-        params = {"command": "echo $WRAPPED $FROM", "background": background}
-        result = await Toolbox.standard().run(ToolCallRequest(call_id="c", name="shell", params=params), wrapped)
-        assert result.content.startswith("yes wrap\n[")
 
 
 async def test_a_command_that_kills_itself_is_reported(run: Run) -> None:

@@ -1,0 +1,218 @@
+"""The sandbox that stands while commands come and go.
+
+bubblewrap makes it once, around a program that waits; its namespaces are taken from there, and the supervisor of
+commands lives in them (`enter.py`). It is used again only while it is what a fresh one would be. Three things could
+make it another, and are compared before each command:
+
+- its command line, which names the project, the policy, what is hidden;
+- the mounts. The kernel takes one away from everywhere when its place is removed or renamed over on the machine, as git
+  does with `.git/config`; and what the machine mounts may come in, or be missing;
+- what is at the paths that are shown or hidden in it: another file or directory under the old name.
+"""
+
+import asyncio
+import errno
+import fcntl
+import json
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+from gadget_drone.environment import child_environment
+from gadget_drone.sandbox.wrap import Wrapping, wrap
+from gadget_drone.supervised import Namespaces, NotStarted, Supervised, Supervisor
+
+MAKE_S = 5.0
+_HOLDER = ("/bin/sh", "-c", "echo made; read -r end")
+"""Is there until its input ends."""
+_OUTER = ("cgroup", "uts", "net", "mnt")
+_NS_GET_USERNS = 0xB701  # ioctl_ns(2)
+
+Identity = tuple[int, int] | None
+"""Device and inode; None for what does not exist."""
+
+
+@dataclass(frozen=True)
+class _Made:
+    command_line: tuple[str, ...]
+    identities: tuple[Identity, ...]
+    """Of what it depends on, noted before it was made: a change while it was made counts as one after that."""
+    outside: bytes
+    """The mounts of the machine, noted then, too."""
+    inside: IO[bytes]
+    """`mountinfo` as the sandbox's own processes would read it."""
+    mounts: bytes
+    namespaces: Namespaces
+
+    def is_as_fresh(self, wanted: Wrapping) -> bool:
+        return (
+            self.command_line == wanted.command_line
+            and self.mounts == _read(self.inside)
+            and self.outside == _mounts_of_the_machine()
+            and self.identities == _identities(wanted)
+        )
+
+    def close(self) -> None:
+        self.inside.close()
+        self.namespaces.close()
+
+
+class Standing:
+    """One at a time, for a drone: the last one that was wanted."""
+
+    def __init__(self) -> None:
+        self._made: _Made | None = None
+        self._making = asyncio.Lock()
+        self._supervisor = Supervisor()
+
+    async def start(
+        self,
+        command: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        project_dir: Path,
+        output: int,
+        stdin: int | None = None,
+        workspace_dir: Path,
+        network: bool,
+        hidden: Sequence[Path] = (),
+        read_only: Sequence[Path] = (),
+    ) -> Supervised:
+        """Runs a command in `project_dir` in the sandbox; see `wrap` for what it may, `Supervisor.start` for the rest.
+
+        `env` must hold no secrets. Raises NotStarted; nothing runs outside of the sandbox then.
+        """
+        wanted = wrap(
+            env,
+            project_dir=project_dir,
+            workspace_dir=workspace_dir,
+            network=network,
+            hidden=hidden,
+            read_only=read_only,
+        )
+        async with self._making:
+            if self._made is None or not self._made.is_as_fresh(wanted):
+                made = await _make(wanted)
+                self._supervisor.move_to(made.namespaces)
+                if self._made is not None:
+                    self._made.close()
+                self._made = made
+            # Nothing may be awaited between the comparison and this.
+            environment = wanted.environment(env)
+            return self._supervisor.start(command, cwd=project_dir, env=environment, output=output, stdin=stdin)
+
+    def close(self) -> None:
+        """Ends all that runs in it, and all that was left in those before it."""
+        self._supervisor.close()
+        if self._made is not None:
+            self._made.close()
+            self._made = None
+
+
+async def _make(wanted: Wrapping) -> _Made:
+    identities, outside = _identities(wanted), _mounts_of_the_machine()
+    try:
+        async with asyncio.timeout(MAKE_S):
+            with ExitStack() as undo:
+                async with _holder(wanted.command_line) as pid:
+                    inside, namespaces = _taken_from(f"/proc/{pid}")
+                    undo.callback(inside.close)
+                    undo.callback(namespaces.close)
+                undo.pop_all()
+                return _Made(wanted.command_line, identities, outside, inside, _read(inside), namespaces)
+    except TimeoutError as error:
+        raise NotStarted(error.errno, f"bubblewrap did not make the sandbox within {MAKE_S:g} s") from error
+    except NotStarted:
+        raise
+    except OSError as error:
+        raise NotStarted(error.errno, f"the sandbox cannot be entered: {error.strerror}") from error
+
+
+@asynccontextmanager
+async def _holder(command_line: Sequence[str]) -> AsyncIterator[int]:
+    """The id of a process that is in the sandbox for as long as this lasts. Raises OSError."""
+    told, tells = os.pipe()
+    with os.fdopen(told, "rb") as info:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(*command_line, "--info-fd", str(tells), "--", *_HOLDER),
+                cwd="/",
+                env=child_environment(),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                pass_fds=[tells],
+            )
+        finally:
+            os.close(tells)
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            if not await process.stdout.readline():
+                said = (await process.stderr.read()).decode("utf-8", "replace").strip()
+                raise NotStarted(errno.EPERM, said or "bubblewrap gave no reason")
+            yield json.loads(info.read())["child-pid"]
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+def _taken_from(holder: str) -> tuple[IO[bytes], Namespaces]:
+    """`holder`: the directory of a process of the sandbox."""
+    with ExitStack() as undo:
+
+        def opened(path: str) -> int:
+            fd = os.open(path, os.O_RDONLY)
+            undo.callback(os.close, fd)
+            return fd
+
+        def identity(fd: int) -> tuple[int, int]:
+            found = os.fstat(fd)
+            return found.st_dev, found.st_ino
+
+        def own(name: str) -> tuple[int, int]:
+            found = os.stat(f"/proc/self/ns/{name}")
+            return found.st_dev, found.st_ino
+
+        outer = [opened(f"{holder}/ns/{name}") for name in _OUTER]
+        users = opened(f"{holder}/ns/user")
+        # As an ordinary user bubblewrap makes two namespaces of users: the mounts belong to the one without the other.
+        owner = fcntl.ioctl(outer[-1], _NS_GET_USERNS)
+        undo.callback(os.close, owner)
+        entered = [fd for name, fd in zip(_OUTER, outer, strict=True) if identity(fd) != own(name)]
+        if identity(owner) != own("user"):
+            entered.insert(0, owner)
+        user = users if identity(users) not in (identity(owner), own("user")) else None
+        kept = (*entered, *(() if user is None else (user,)))
+        inside = os.fdopen(os.open(f"{holder}/mountinfo", os.O_RDONLY), "rb", buffering=0)
+        undo.pop_all()
+        for fd in {*outer, users, owner} - {*kept}:
+            os.close(fd)
+        return inside, Namespaces(tuple(entered), user)
+
+
+def _mounts_of_the_machine() -> bytes:
+    with open("/proc/self/mountinfo", "rb", buffering=0) as file:
+        return _read(file)
+
+
+def _read(mountinfo: IO[bytes]) -> bytes:
+    mountinfo.seek(0)
+    return b"".join(iter(partial(mountinfo.read, 2**16), b""))
+
+
+def _identities(wrapping: Wrapping) -> tuple[Identity, ...]:
+    return tuple(map(_identity, wrapping.paths))
+
+
+def _identity(path: str) -> Identity:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -1,0 +1,387 @@
+"""The sandbox that stands: used again while it is what a fresh one would be, and what commands in it do not share."""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from gadget_api.messages import ToolCallRequest
+from gadget_drone.jobs.jobs import Jobs
+from gadget_drone.supervised import NotStarted, Supervisor
+from gadget_drone.tools.tool import ToolContext
+from gadget_drone.tools.toolbox import Toolbox
+from tests.gadget_drone.sandbox.conftest import OUTPUT, Place
+from tests.gadget_drone.tools.test_shell import is_running, until
+
+REPOSITORY = Path(__file__).parents[3]
+SANDBOX = "readlink /proc/self/ns/net"
+"""Names the sandbox that stands: a command in it has no other network."""
+
+
+def is_made_anew(place: Place, change: Callable[[], object]) -> bool:
+    before = place.run(SANDBOX).stdout
+    assert place.run(SANDBOX).stdout == before
+    change()
+    return place.run(SANDBOX).stdout != before
+
+
+def replace(path: Path, content: str = "secret") -> None:
+    """As git and editors do."""
+    new = path.with_name("new")
+    new.write_text(content)
+    new.rename(path)
+
+
+def move_and_make(path: Path) -> None:
+    path.rename(path.with_name("moved"))
+    path.mkdir()
+
+
+CHANGES: dict[str, Callable[[Path, Path], object]] = {
+    "git's configuration is written by git": lambda project, _: subprocess.run(
+        ["git", "-C", project, "config", "user.name", "n"], check=True
+    ),
+    "git's configuration is taken away": lambda project, _: (project / ".git" / "config").unlink(),
+    "the hooks are another directory": lambda project, _: move_and_make(project / ".git" / "hooks"),
+    "a worktree's configuration appears": lambda project, _: (project / ".git" / "config.worktree").write_text(""),
+    "the repository is another": lambda project, _: move_and_make(project / ".git"),
+    "the project is another directory": lambda project, _: move_and_make(project),
+    "the home is another": lambda _, workspace: move_and_make(workspace / ".gadget" / "home"),
+    "/tmp is another": lambda _, workspace: move_and_make(workspace / ".gadget" / "tmp"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_it_is_made_anew_when(what: str, place: Place) -> None:
+    assert is_made_anew(place, lambda: CHANGES[what](place.project, place.workspace))
+
+
+def test_another_policy_makes_another_and_back(place: Place) -> None:
+    before = place.run(SANDBOX).stdout
+    assert place.run(SANDBOX, network=True).stdout == f"{os.readlink('/proc/self/ns/net')}\n"
+    assert place.run(SANDBOX).stdout not in (before, f"{os.readlink('/proc/self/ns/net')}\n")
+
+
+def test_configuration_that_git_has_replaced_is_read_only_for_the_next_command(place: Place) -> None:
+    config = place.project / ".git" / "config"
+    assert place.run("true").returncode == 0
+    subprocess.run(["git", "-C", place.project, "config", "user.name", "n"], check=True)
+    written = config.read_text()
+    place.run("git config core.fsmonitor /bin/false; echo x >> .git/config; mv .git/config .git/moved; rm .git/config")
+    assert config.read_text() == written
+    place.run("true")
+    config.rename(config.with_name("taken"))  # and what was never shown since
+    config.write_text(written)
+    place.run("echo x >> .git/config")
+    assert config.read_text() == written
+
+
+async def test_a_file_that_is_denied_stays_hidden_when_it_is_replaced(place: Place) -> None:
+    env, fixed = place.project / ".env", place.project / "fixed"
+    env.write_text("secret")
+    fixed.write_text("as it was")
+
+    async def run() -> str:
+        with (place.workspace / OUTPUT).open("wb") as output:
+            running = await place.start(
+                ["/bin/sh", "-c", "cat .env; echo x > fixed; true"],
+                output=output.fileno(),
+                hidden=[env],
+                read_only=[fixed],
+            )
+            await asyncio.wait_for(running.ended(), 20)
+        return (place.workspace / OUTPUT).read_text()
+
+    assert "secret" not in await run()
+    replace(env)
+    assert "secret" not in await run()
+    replace(fixed, "replaced")
+    assert "secret" not in await run()
+    assert fixed.read_text() == "replaced"
+
+
+MOUNTS = """
+import subprocess, sys
+from pathlib import Path
+from tests.gadget_drone.sandbox.conftest import Place
+from gadget_drone.sandbox.standing import Standing
+place = Place(*map(Path, sys.argv[1:]), Standing())
+data = place.project / "data"
+data.mkdir()
+before = place.run("readlink /proc/self/ns/net; ls data").stdout
+subprocess.run(["mount", "-t", "tmpfs", "tmpfs", data], check=True)
+(data / "on-it").touch()
+after = place.run("readlink /proc/self/ns/net; ls data").stdout
+place.standing.close()
+assert before.split()[0] != after.split()[0] and after.split()[1:] == ["on-it"], (before, after)
+"""
+
+
+@pytest.mark.parametrize("propagation", ["private", "shared"])
+def test_what_is_mounted_on_the_machine_is_there(place: Place, propagation: str) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can mount")
+    places = [str(path) for path in (place.workspace, place.project, place.home, place.outside)]
+    # In mounts of its own: the machine's stay as they are.
+    command = ["unshare", "--mount", "--propagation", propagation, sys.executable, "-c", MOUNTS, *places]
+    ran = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_nothing_passes_to_the_next_command_but_by_the_project_the_home_and_tmp(place: Place) -> None:
+    places = "/ /dev /dev/shm /dev/pts /run /proc /sys /var/spool /var/lib /mnt"
+    place.run(f"for d in {places}; do mkdir -p $d; touch $d/left-behind; done; ipcmk -M 100; ipcmk -S 1; ipcmk -Q")
+    ran = place.run(f"ls {places} | grep left-behind; ipcs | grep -c 0x")
+    assert "left-behind" not in ran.stdout
+    assert ran.stdout == "0\n"
+
+
+def test_shared_memory_works_within_a_command(place: Place) -> None:
+    assert place.run("echo x > /dev/shm/y && cat /dev/shm/y && echo z > /dev/null").stdout == "x\n"
+
+
+def test_the_process_that_watches_over_a_command_gives_nothing_away(place: Place) -> None:
+    ran = place.run(
+        "cat /proc/1/environ /proc/1/maps /proc/1/mem /proc/1/stack /proc/1/fd/* /proc/1/root/etc/hostname; "
+        "readlink /proc/1/ns/* /proc/1/exe /proc/1/cwd /proc/1/root /proc/1/fd/*; "
+        "nsenter -t 1 -m -n -p ls; head -c 1 /proc/1/fdinfo/*"
+    )
+    assert ran.stdout == ""
+    ran = place.run("kill -9 1; kill -TERM 1; kill -HUP 1; kill -INT 1; kill -CHLD 1; echo alive")
+    assert (ran.stdout, ran.returncode) == ("alive\n", 0)
+
+
+async def test_commands_at_once_share_a_sandbox_and_see_nothing_of_each_other(place: Place) -> None:
+    os.mkfifo(place.project / "go")
+    namespaces = "for n in net uts cgroup user pid ipc mnt; do readlink /proc/self/ns/$n; done"
+    victim = f"exec 3<>/dev/shm/mine; echo secret >&3; {namespaces}; cat go"
+    with (place.outside / "one").open("w+b") as one, (place.outside / "two").open("w+b") as two:
+        running = await place.start(["/bin/sh", "-c", victim], output=one.fileno())
+        await until(lambda: (place.outside / "one").read_text().count("\n") == 7)
+        attack = f"{namespaces}; ls /dev/shm; ls -d /proc/[0-9]* | wc -l; kill -9 -1 2>/dev/null; true"
+        attacking = await place.start(["/bin/sh", "-c", attack], output=two.fileno())
+        assert (await asyncio.wait_for(attacking.ended(), 20)).status == 0
+        await asyncio.to_thread((place.project / "go").write_text, "on\n")
+        assert (await asyncio.wait_for(running.ended(), 20)).status == 0
+    first, second = ((place.outside / name).read_text().split() for name in ("one", "two"))
+    assert first[7:] == ["on"]
+    assert second[:4] == first[:4]
+    assert not {*second[4:7]} & {*first[4:7]}
+    # Itself, who watches over it, `ls` and `wc`.
+    assert second[7:] == ["4"]
+
+
+async def test_what_runs_goes_on_in_its_sandbox_when_another_is_made(place: Place) -> None:
+    os.mkfifo(place.project / "go")
+    with (place.outside / "one").open("w+b") as one:
+        running = await place.start(["/bin/sh", "-c", f"{SANDBOX}; cat go; {SANDBOX}"], output=one.fileno())
+        await until(lambda: (place.outside / "one").stat().st_size > 0)
+        (place.project / ".git" / "config").unlink()
+        with (place.outside / "two").open("w+b") as two:
+            other = await place.start(["/bin/sh", "-c", SANDBOX], output=two.fileno())
+            assert (await asyncio.wait_for(other.ended(), 20)).status == 0
+        await asyncio.to_thread((place.project / "go").write_text, "on\n")
+        assert (await asyncio.wait_for(running.ended(), 20)).status == 0
+    before, went, after = (place.outside / "one").read_text().split()
+    assert (went, after) == ("on", before)
+    assert (place.outside / "two").read_text().split() != [before]
+
+
+async def test_many_first_commands_at_once_make_one(place: Place) -> None:
+    outputs = [(place.outside / str(number)).open("w+b") for number in range(6)]
+    started = await asyncio.gather(*(place.start(["/bin/sh", "-c", SANDBOX], output=o.fileno()) for o in outputs))
+    await asyncio.wait_for(asyncio.gather(*(running.ended() for running in started)), 20)
+    for output in outputs:
+        output.close()
+    assert len({(place.outside / str(number)).read_text() for number in range(6)}) == 1
+
+
+async def test_nothing_is_left_open_when_it_is_made_anew(place: Place) -> None:
+    async def run() -> None:
+        running = await place.start(["/bin/sh", "-c", "true"], output=2)
+        assert (await asyncio.wait_for(running.ended(), 20)).status == 0
+
+    await run()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        replace(place.project / ".git" / "config", "")
+        await run()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+async def test_a_supervisor_that_was_killed_is_replaced_in_the_same_sandbox(place: Place) -> None:
+    before = await shell(place, SANDBOX)
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    supervisors = [
+        int(pid) for pid in children if b"gadget_drone.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+    assert supervisors
+    for pid in supervisors:
+        os.kill(pid, signal.SIGKILL)
+    await until(lambda: not any(map(is_running, supervisors)))
+    assert await shell(place, SANDBOX) == before
+
+
+async def test_a_command_does_not_run_when_it_cannot_be_made(
+    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    refusing = tmp_path / "bin" / "bwrap"
+    refusing.parent.mkdir()
+    refusing.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
+    refusing.chmod(0o755)
+    monkeypatch.setattr("gadget_drone.sandbox.wrap._WHERE", str(refusing.parent))
+    with pytest.raises(NotStarted, match="No permissions"):
+        await place.start(["/bin/sh", "-c", "touch ran"], output=2)
+    assert not (place.project / "ran").exists()
+    result = await shell(place, "touch ran")
+    assert result == "The command did not start: bwrap: No permissions to create new namespace."
+    monkeypatch.undo()
+    assert await shell(place, "echo mended") == "mended\n[exit status 0]"
+
+
+async def shell(place: Place, command: str, *, background: bool = False) -> str:
+    sandboxed = partial(place.standing.start, workspace_dir=place.workspace, network=False)
+    supervisor, jobs = Supervisor(), Jobs()
+    context = ToolContext(place.project, lambda _: None, place.outside, supervisor, jobs=jobs, sandboxed=sandboxed)
+    params = {"command": command, "background": background}
+    call = ToolCallRequest(call_id="c", name="shell", params=params)
+    try:
+        return (await Toolbox.standard().run(call, context)).content
+    finally:
+        await jobs.close()
+        supervisor.close()
+
+
+async def test_the_shell_tool_uses_it_for_commands_and_jobs(place: Place) -> None:
+    first = await shell(place, SANDBOX)
+    assert first.splitlines()[0] != os.readlink("/proc/self/ns/net")
+    assert first.splitlines()[0] in await shell(place, SANDBOX, background=True)
+    left = await shell(place, "sleep 60 & echo started")
+    assert left == "started\n[exit status 0; what it started still runs in the background]"
+
+
+DRONE = """
+import asyncio, os, sys
+from pathlib import Path
+from tests.gadget_drone.sandbox.conftest import Place
+from gadget_drone.sandbox.standing import Standing
+async def work():
+    place = Place(*map(Path, sys.argv[1:]), Standing())
+    line = "setsid sh -c 'trap \\"\\" TERM; while :; do sleep 1; done' & touch up; sleep 600"
+    await place.start(["/bin/sh", "-c", line], output=2)
+    await asyncio.sleep(600)
+asyncio.run(work())
+"""
+
+
+async def test_the_death_of_the_drone_ends_everything_in_it(place: Place) -> None:
+    places = [str(path) for path in (place.workspace, place.project, place.home, place.outside)]
+    drone = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", DRONE, *places, cwd=REPOSITORY, stderr=subprocess.DEVNULL
+    )
+    try:
+        await until((place.project / "up").exists)
+        started = descendants(drone.pid)
+        assert len(started) >= 4
+    finally:
+        drone.kill()
+        await drone.wait()
+    async with asyncio.timeout(5):
+        await until(lambda: not any(map(is_running, started)))
+
+
+def descendants(pid: int) -> list[int]:
+    children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [*children, *(found for child in children for found in descendants(child))]
+
+
+ORDINARY = """
+import asyncio, os, subprocess, sys
+from pathlib import Path
+from gadget_drone.sandbox.standing import Standing
+
+space = Path(sys.argv[1])
+project, home, outside = space / "work" / "project", space / "home", space / "outside"
+for directory in (project, home, outside):
+    directory.mkdir(parents=True)
+(home / ".netrc").write_text("secret")
+(outside / "file").write_text("secret")
+subprocess.run(["git", "init", "-q", project], check=True)
+config = (project / ".git" / "config").read_text()
+
+async def run(line):
+    with (space / "output").open("w+b") as output:
+        env = {"PATH": "/usr/bin:/bin", "HOME": str(home)}
+        running = await standing.start(["/bin/sh", "-c", line], env, project_dir=project, workspace_dir=space / "work",
+                                       network=False, output=output.fileno())
+        ended = await asyncio.wait_for(running.ended(), 20)
+        output.seek(0)
+        return ended.status, output.read().decode()
+
+async def attempts():
+    status, said = await run("id -u; grep -E 'Cap|NoNew' /proc/self/status; readlink /proc/self/ns/[un][se][et]*")
+    user, *rights, net, users = said.split()
+    assert user == str(os.getuid()) and rights[1::2] == ["0" * 16] * 5 + ["1"], said
+    assert users != os.readlink("/proc/self/ns/user")
+    assert (await run("readlink /proc/self/ns/net"))[1].split() == [net]
+    assert await run("ls -d /proc/[0-9]* | wc -l; exit 3") == (3, "4\\n")
+    assert (await run("kill -TERM $$"))[0] == -15
+    await run("touch /dev/shm/left; touch /dev/left; touch /run/left; ipcmk -M 100")
+    assert (await run("ls /dev/shm /dev /run | grep left; ipcs | grep -c 0x"))[1] == "0\\n"
+    for line in (f"cat {outside}/file", "cat ~/.netrc", "cat /proc/1/environ", "readlink /proc/1/fd/5 /proc/1/ns/mnt",
+                 "ls /proc/1/fd", "mount -o remount,rw /", "umount /proc", "umount -l .git/config",
+                 "unshare -Urm umount -l .git/config", "unshare -Urm umount -l /proc", "nsenter -t 1 -m true",
+                 "unshare -Urm mount -o remount,bind,rw .git/config", "echo x >> .git/config", "mv .git moved"):
+        status, said = await run(line)
+        assert status != 0 and "secret" not in said, (line, status, said)
+    assert (project / ".git" / "config").read_text() == config
+    subprocess.run(["git", "-C", project, "config", "user.name", "n"], check=True)
+    config2 = (project / ".git" / "config").read_text()
+    assert (await run("readlink /proc/self/ns/net"))[1].split() != [net]
+    assert (await run("echo x >> .git/config"))[0] != 0
+    assert (project / ".git" / "config").read_text() == config2
+    assert (await run("echo x > made && cat made"))[1] == "x\\n"
+
+standing = Standing()
+asyncio.run(attempts())
+standing.close()
+"""
+NOBODY = 65534
+
+
+def test_an_ordinary_user_has_the_same(request: pytest.FixtureRequest) -> None:
+    """For whom bubblewrap makes two namespaces of users, one in the other."""
+    if os.getuid() != 0:
+        pytest.skip("the other tests are it")
+    directory = tempfile.TemporaryDirectory(prefix="gadget-", dir="/tmp")  # pytest's own are closed to others
+    request.addfinalizer(directory.cleanup)
+    place = Path(directory.name)
+    shutil.copytree(REPOSITORY / "gadget_drone", place / "gadget_drone")
+    (place / "own").mkdir()
+    for path in (place, place / "own"):
+        os.chown(path, NOBODY, NOBODY)
+
+    def run(python: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [python, *map(str, arguments)], cwd=place, env={"PATH": "/usr/bin:/bin", "PYTHONPATH": directory.name},
+            user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True, text=True, timeout=100,
+        )  # fmt: skip
+
+    for python in (sys.executable, "/usr/bin/python3"):
+        try:
+            if run(python, "-c", "import sys; sys.exit(sys.version_info < (3, 11))").returncode == 0:
+                break
+        except OSError:
+            continue
+    else:
+        pytest.skip("no Python 3.11 that an ordinary user may run")
+    ran = run(python, "-c", ORDINARY, place / "own")
+    assert ran.returncode == 0, ran.stderr
