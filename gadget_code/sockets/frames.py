@@ -6,7 +6,6 @@ them; what they do with a frame is theirs.
 """
 
 import asyncio
-import logging
 from contextlib import suppress
 from typing import Any
 
@@ -18,11 +17,6 @@ from engineio.packet import Packet as EngineFrame
 from socketio.async_manager import AsyncManager
 from socketio.async_redis_manager import AsyncRedisManager
 from socketio.packet import EVENT
-
-log = logging.getLogger(__name__)
-
-_MESSAGE = "4"
-"""The Engine.IO type of a frame with a Socket.IO packet in it."""
 
 
 class Outbox(asyncio.Queue[EngineFrame | None]):
@@ -100,7 +94,6 @@ class FrameSocket(AsyncSocket):  # type: ignore[misc]  # the library has no type
         """Takes frames until there are none. Raises OSError when the other end closes, CancelledError when it has been
         silent for longer than its pongs may take."""
         now = asyncio.get_running_loop().time
-        handle = self.server.handlers["message"]
         silence = _Silence(self.server.ping_interval + self.server.ping_timeout)
         try:
             while True:
@@ -108,21 +101,16 @@ class FrameSocket(AsyncSocket):  # type: ignore[misc]  # the library has no type
                 frame = await ws.wait()
                 silence.since = None
                 try:
-                    if frame.startswith(_MESSAGE):  # nearly all of them
-                        await handle(self.sid, frame[1:])
-                    else:
-                        await self.receive(EngineFrame(encoded_packet=frame))
+                    await self.receive(EngineFrame(encoded_packet=frame))
                 except SocketIsClosedError:
                     return
                 except UnknownPacketError:
-                    pass
-                except Exception:
-                    log.exception("a frame was not taken")
+                    continue
         finally:
             silence.over()
 
     async def _write(self, ws: WebSocket) -> None:
-        with suppress(Exception):  # who reads notices that the connection is gone
+        with suppress(OSError, RuntimeError):  # the connection is gone, which the reading notices
             while (frame := await self._next()) is not None:
                 await ws.send(frame.encode())
         await ws.close()
