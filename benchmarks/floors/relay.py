@@ -20,16 +20,7 @@ import socketio
 import uvicorn
 
 from benchmarks.floors.loop import turn
-
-
-class _Json:
-    @staticmethod
-    def dumps(value: Any, **_: Any) -> str:
-        return orjson.dumps(value).decode()
-
-    @staticmethod
-    def loads(text: str, **_: Any) -> Any:
-        return orjson.loads(text)
+from tests.wire_json import WireJson
 
 
 def make_app() -> Any:
@@ -37,7 +28,7 @@ def make_app() -> Any:
         async_mode="asgi",
         transports=["websocket"],
         cors_allowed_origins="*",
-        json=_Json,
+        json=WireJson,
         async_handlers=False,
         max_http_buffer_size=16_000_000,
     )

@@ -9,28 +9,24 @@ slow or away, acknowledgements stop and so does the drone.
 import asyncio
 import logging
 import time
-from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
 
-import orjson
 from pydantic import ValidationError
 
 from gadget_api.commands import TurnAck, TurnResend, TurnRevoked
 from gadget_api.errors import ErrorCode, ErrorInfo, GadgetError, InvalidInput, Unavailable
 from gadget_api.events import (
     EVENT_TYPES,
-    InquiryAnswered,
     InquiryAsked,
     Steered,
-    Step,
     TurnEvent,
     WorkOrderComplete,
 )
 from gadget_api.inquiries import InquiryStatus
-from gadget_api.providers import ModelPrice
 from gadget_api.turns import ChatTurn, ChatTurnStatus
 from gadget_code.background import Background
 from gadget_code.metrics import Metrics
@@ -42,22 +38,12 @@ from gadget_code.turns.consequences import Consequences
 from gadget_code.turns.ending import last_event
 from gadget_code.turns.prices import prices_of
 from gadget_code.turns.projection import after_event, after_events
+from gadget_code.turns.stream import STORES_S, Backlog, Stream, stored_as
 
 log = logging.getLogger(__name__)
 
-_GROUP_EVENTS = 500
-_GROUP_BYTES = 4 * 1024 * 1024  # far under the 48 MB a MongoDB message may have
 _BEAT_S = 0.1
-"""What comes between two is stored together. Nobody waits for it but a drone that has sent `_PACED_BYTES`, and whoever
-waits for an end, a question or a message to be before the model: those do not wait for the beat."""
-_PACED_BYTES = 256 * 1024
-_URGENT = (InquiryAsked, InquiryAnswered, Steered, WorkOrderComplete)
-_UNSTORED_BYTES = 16 * 1024 * 1024
-"""A drone of ours sends 2 MB ahead of what is acknowledged; one that sends this much has to wait."""
-_UNSTORED_EVENTS = 4_000
-"""Of all turns: past that none is read ahead of what is stored of it, so that storing keeps up with taking."""
-_STORES_S = 1.0
-"""A database that has stored something in this time does store."""
+"""What comes between two is stored together; what somebody waits for does not wait for the beat."""
 _RETRY_S = (0.1, 0.25, 0.5, 1.0, 2.0)
 _STOP_S = 5.0
 _KNOWN_TURNS = 1000
@@ -73,67 +59,6 @@ class Live:
     stored_seq: int
     unstored: Sequence[StoredEvent]
     """What was relayed after `stored_seq`."""
-
-
-@dataclass
-class Backlog:
-    """What all streams of this process have taken and not stored."""
-
-    events: int = 0
-    stored_at: float = -_STORES_S
-    """Monotonic seconds of the last success."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether storing is behind taking. A database that stores nothing is another matter: its time is not to cost
-        the drones their connections, which have to be read."""
-        return self.events > _UNSTORED_EVENTS and time.monotonic() - self.stored_at < _STORES_S
-
-
-@dataclass
-class _Stream:
-    """A running turn whose events come over one connection to this process. Another connection is another stream: what
-    was stored through other processes in between is read anew."""
-
-    socket: str
-    turn: ChatTurn
-    """As it is after its newest stored event; what else changes in it (its reason, its steers) is not looked at."""
-    prices: Mapping[str, ModelPrice | None]
-    """By the provider's name of the model: the turn's own first, then those it may fall back to."""
-    last_seq: int
-    """Of the newest event that was taken and relayed."""
-    backlog: Backlog
-    unstored: deque[tuple[StoredEvent, TurnEvent]] = field(default_factory=deque)
-    writer: asyncio.Task[None] | None = None
-    is_urgent: bool = False
-    """Whether something is to be stored at once."""
-    beat: asyncio.Future[None] | None = None
-    """What its writer waits for."""
-    asked_resend_after: int = -1
-    asked_at: float = 0.0
-    """Monotonic seconds."""
-    unstored_bytes: int = 0
-    closed: bool = False
-    """Whether somebody else has the turn: nothing more is taken."""
-
-    def take(self, stored: StoredEvent, event: TurnEvent) -> None:
-        self.last_seq = event.seq
-        self.unstored.append((stored, event))
-        self.unstored_bytes += len(stored.body)
-        self.backlog.events += 1
-
-    def forget(self, count: int | None = None) -> None:
-        """The oldest `count` events (None: all) are stored, or somebody else's."""
-        for _ in range(len(self.unstored) if count is None else count):
-            stored, _event = self.unstored.popleft()
-            self.unstored_bytes -= len(stored.body)
-            self.backlog.events -= 1
-
-    def hurry(self) -> None:
-        """What is unstored is to be stored at once."""
-        self.is_urgent = True
-        if self.beat is not None and not self.beat.done():
-            self.beat.set_result(None)
 
 
 class Recorder:
@@ -154,7 +79,7 @@ class Recorder:
         self._on_turn_over = on_turn_over
         self._beat = Beat(_BEAT_S)
         self._backlog = Backlog()
-        self._streams: dict[str, _Stream] = {}
+        self._streams: dict[str, Stream] = {}
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By turn: it is not opened while it is ended; its epoch is read before, or after."""
         self._relayed: OrderedDict[str, tuple[int, int]] = OrderedDict()
@@ -200,15 +125,15 @@ class Recorder:
             if not isinstance(event, WorkOrderComplete):
                 await self._relay(stream.turn, event.seq, name, payload)
 
-    async def _room_for_more(self, stream: _Stream) -> None:
+    async def _room_for_more(self, stream: Stream) -> None:
         """Nothing more is read from this drone meanwhile; what it has to say merges there."""
         if stream.writer is None:
             return
-        if stream.unstored_bytes > _UNSTORED_BYTES:
+        if stream.is_full:
             await asyncio.wait([stream.writer])
         elif self._backlog.is_full:
             stream.hurry()
-            await asyncio.wait([stream.writer], timeout=_STORES_S)
+            await asyncio.wait([stream.writer], timeout=STORES_S)
 
     def live(self, session: str) -> Live | None:
         """The session's running turn, when its events come through this process."""
@@ -254,7 +179,7 @@ class Recorder:
             event = last_event(fenced, status, message, error)
             payload = event.to_wire()
             over = after_event(fenced, event, None)
-            if not await self._record_end(fenced, _stored(event, payload), over):
+            if not await self._record_end(fenced, stored_as(event, payload), over):
                 return None
         self._metrics.take([event])
         if turn.drone is not None:
@@ -305,32 +230,30 @@ class Recorder:
     def _lock(self, turn: str) -> asyncio.Lock:
         return self._changing.setdefault(turn, asyncio.Lock())
 
-    def _is_stuck(self, stream: _Stream) -> bool:
+    def _is_stuck(self, stream: Stream) -> bool:
         """Whether what we lack was asked for, and does not come: perhaps another process has it by now."""
         return stream.asked_resend_after == stream.last_seq and time.monotonic() - stream.asked_at > _ASKED_S
 
-    async def _settle(self, stream: _Stream) -> None:
+    async def _settle(self, stream: Stream) -> None:
         if (writer := stream.writer) is not None:
             stream.hurry()
             # Whatever is not stored in time the drone still has, and sends again.
             await asyncio.wait([writer], timeout=_STOP_S)
             writer.cancel()
 
-    def _let_go(self, stream: _Stream) -> None:
+    def _let_go(self, stream: Stream) -> None:
         stream.forget()
         if self._streams.get(stream.turn.id) is stream:
             del self._streams[stream.turn.id]
             self.streams_ended += 1
 
-    def _take(self, stream: _Stream, event: TurnEvent, payload: dict[str, Any]) -> None:
+    def _take(self, stream: Stream, event: TurnEvent, payload: dict[str, Any]) -> None:
         self.events_total += 1
-        stream.take(_stored(event, payload), event)
-        if stream.unstored_bytes > _PACED_BYTES or isinstance(event, _URGENT):
-            stream.hurry()
+        stream.take(event, payload)
         if stream.writer is None:
             stream.writer = self._background.start(self._write(stream), f"writer of turn {event.turn_id}")
 
-    async def _open(self, drone: str, socket: str, event: TurnEvent) -> _Stream | None:
+    async def _open(self, drone: str, socket: str, event: TurnEvent) -> Stream | None:
         """The stream of a turn this drone works on, as far as it is stored; None when it is not (then said)."""
         await self.forget(event.turn_id)
         turn = await self._store.turns.find({"_id": event.turn_id, "drone": drone})
@@ -348,11 +271,11 @@ class Recorder:
                 await self.revoke(drone, turn.id, ErrorCode.TURN_OVER, "This turn is over.")
             return None
         prices = await prices_of(self._store, turn)
-        stream = _Stream(socket=socket, turn=turn, prices=prices, last_seq=turn.last_seq, backlog=self._backlog)
+        stream = Stream(socket=socket, turn=turn, prices=prices, last_seq=turn.last_seq, backlog=self._backlog)
         self._streams[turn.id] = stream
         return stream
 
-    async def _write(self, stream: _Stream) -> None:
+    async def _write(self, stream: Stream) -> None:
         """Stores what is unstored until nothing is, or the turn is not this stream's any more."""
         failures = 0
         try:
@@ -374,13 +297,13 @@ class Recorder:
         finally:
             stream.writer = None
 
-    async def _store_next(self, stream: _Stream) -> None:
+    async def _store_next(self, stream: Stream) -> None:
         """Stores one group and acknowledges it. Raises Unavailable; it may be stored then."""
-        group = _group(stream.unstored)
+        group = stream.next_group()
         stream.is_urgent = False
         turn = stream.turn
         events = [event for _, event in group]
-        after = after_events(turn, events, lambda event: _price(stream, event))
+        after = after_events(turn, events, stream.price_of)
         steered = [event.steer_id for event in events if isinstance(event, Steered)]
         if not await self._store.record(turn, [stored for stored, _ in group], after, steered, events):
             now = await self._store.turns.find({"_id": turn.id, "epoch": turn.epoch})
@@ -406,7 +329,7 @@ class Recorder:
             if now.status.is_over:
                 self._on_turn_over(now)
 
-    async def _give_up(self, stream: _Stream) -> None:
+    async def _give_up(self, stream: Stream) -> None:
         """The turn is not this stream's any more: the drone is told so, or to send again what was taken for nothing."""
         stream.closed = True
         self._let_go(stream)
@@ -431,7 +354,7 @@ class Recorder:
         error = ErrorInfo(code=ErrorCode.INVALID_REQUEST, message=f"The drone is not understood; update it. {message}")
         await self.end(stream.turn, ChatTurnStatus.ERROR, error.message, error)
 
-    async def _ask_again(self, stream: _Stream) -> None:
+    async def _ask_again(self, stream: Stream) -> None:
         stream.asked_resend_after, stream.asked_at = stream.last_seq, time.monotonic()
         missing = TurnResend(turn_id=stream.turn.id, after_seq=stream.last_seq)
         assert stream.turn.drone is not None
@@ -447,28 +370,3 @@ def _is_own(event: InquiryAsked, turn: ChatTurn) -> bool:
     asked = event.inquiry
     is_open = asked.status is InquiryStatus.PENDING and asked.answer is None and asked.answered_at is None
     return is_open and (asked.turn, asked.session, asked.user) == (turn.id, turn.session, turn.user)
-
-
-def _price(stream: _Stream, event: TurnEvent) -> ModelPrice | None:
-    """Of the model that a step was made by."""
-    if isinstance(event, Step) and event.model in stream.prices:
-        return stream.prices[event.model]
-    return stream.prices.get(stream.turn.llm)
-
-
-def _stored(event: TurnEvent, payload: dict[str, Any]) -> StoredEvent:
-    return StoredEvent(event.seq, event.epoch, event.type, orjson.dumps(payload).decode())
-
-
-def _group(unstored: deque[tuple[StoredEvent, TurnEvent]]) -> list[tuple[StoredEvent, TurnEvent]]:
-    """The next events to store as one; ends with a turn's last event."""
-    group: list[tuple[StoredEvent, TurnEvent]] = []
-    size = 0
-    for entry in unstored:
-        size += len(entry[0].body)
-        if group and (len(group) == _GROUP_EVENTS or size > _GROUP_BYTES):
-            break
-        group.append(entry)
-        if isinstance(entry[1], WorkOrderComplete):
-            break
-    return group

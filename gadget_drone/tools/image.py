@@ -1,8 +1,9 @@
 """Images as models take them: what a file is, and what is made of it."""
 
-from gadget_drone.tools.tool import Image
+from gadget_drone.tools.clip import quoted
+from gadget_drone.tools.tool import Image, ToolError
 
-TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
+_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
 _MAGIC = {b"\x89PNG\r\n\x1a\n": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF87a": "GIF", b"GIF89a": "GIF"}
 
 
@@ -15,6 +16,9 @@ def image_format(beginning: bytes) -> str | None:
 
 def small_image(data: bytes, path: str) -> Image:
     """The image in `data`, small enough to be shown to a model. Raises `ToolError` for what cannot be. Blocks."""
+    name = image_format(data)
+    if name is None:
+        raise ToolError(f"{quoted(path)} is no PNG, JPEG, GIF or WebP image.")
     from gadget_drone.tools.shrinking import shrunk  # with Pillow
 
-    return shrunk(data, path)
+    return shrunk(data, name, _TYPES[name], path)

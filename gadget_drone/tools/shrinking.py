@@ -7,7 +7,6 @@ from PIL import Image as Pillow
 from PIL import ImageOps
 
 from gadget_drone.tools.clip import quoted
-from gadget_drone.tools.image import TYPES, image_format
 from gadget_drone.tools.tool import Image, ToolError
 
 MAX_SIDE = 1568
@@ -22,17 +21,15 @@ _TRIES = 6
 """Of sizes: the last has a thirtieth of the pixels of the first."""
 
 
-def shrunk(data: bytes, path: str) -> Image:
-    """The image in `data`, as it is where it is small enough, else smaller: of an animation the first picture.
+def shrunk(data: bytes, name: str, media_type: str, path: str) -> Image:
+    """The image in `data`, as it is where it is small enough, else smaller: of an animation the first picture. `name`:
+    of the format, as Pillow calls it.
 
     Raises `ToolError` for one that is damaged or too large to open.
     """
-    name = image_format(data)
-    if name is None:
-        raise ToolError(f"{quoted(path)} is no PNG, JPEG, GIF or WebP image.")
     try:
         with Pillow.open(io.BytesIO(data), formats=[name]) as opened:
-            return _small(opened, data, TYPES[name], path)
+            return _small(opened, data, media_type, path)
     except (
         OSError,
         ValueError,

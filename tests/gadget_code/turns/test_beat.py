@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from gadget_code.turns.beat import Beat
-from gadget_code.turns.recorder import Backlog
+from gadget_code.turns.stream import Backlog
 
 
 async def test_who_waits_between_two_beats_goes_on_at_once_with_the_others() -> None:
