@@ -89,8 +89,11 @@ class Link:
                 reply = await self._wire.call(event, orjson.dumps(message.to_wire()))
         except (ConnectionError, TimeoutError) as exc:
             raise Unavailable(ErrorCode.SERVER_UNREACHABLE, "The connection to the server is lost.") from exc
-        if not reply.get("ok"):
-            error = ErrorInfo.model_validate(reply["error"])
+        try:
+            error = None if reply.get("ok") else ErrorInfo.model_validate(reply["error"])
+        except (AttributeError, LookupError, ValidationError) as exc:
+            raise Unavailable(ErrorCode.SERVER_UNREACHABLE, "The server's answer to us is none.") from exc
+        if error is not None:
             raise GadgetError(error.code, error.message, retryable=error.retryable)
 
     async def drop(self) -> None:

@@ -25,6 +25,9 @@ Take = Callable[[str, Any, Answer], None]
 _WRITE_S = 20.0
 """For one frame to be written to the network; past that the connection is dead, whatever the socket says."""
 _CLOSE_S = 5.0
+_MAX_SILENCE_S = 300.0
+"""The longest silence that a server may ask us to bear: of one that asks for more, or for none, we would never learn
+that it is gone."""
 _BROKEN = (aiohttp.ClientError, OSError, RuntimeError)
 """A connection that is lost, or closed by us."""
 
@@ -72,6 +75,8 @@ class Wire:
         try:
             opened = orjson.loads((await socket.receive_str()).removeprefix("0"))
             wire._silence_s = (opened["pingInterval"] + opened["pingTimeout"]) / 1000
+            if not 0 < wire._silence_s <= _MAX_SILENCE_S:
+                raise ValueError("no server of ours is silent for so long")
             wire._reader = asyncio.create_task(wire._read(), name="wire")
             await wire._asking(0, b"40" + orjson.dumps(auth))
         except BaseException as exc:

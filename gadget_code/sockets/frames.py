@@ -84,11 +84,13 @@ class FrameSocket(AsyncSocket):  # type: ignore[misc]  # the library has no type
     async def _websocket_handler(self, ws: WebSocket) -> None:
         self.connected = self.upgraded = True
         writing = asyncio.create_task(self._write(ws), name="a socket's writer")
-        with suppress(asyncio.CancelledError, OSError):
-            await self._read(ws)
-        self.queue.put_nowait(None)
-        await writing
-        await self.close(wait=False, abort=True, reason=self.server.reason.TRANSPORT_CLOSE)
+        try:
+            with suppress(asyncio.CancelledError, OSError):
+                await self._read(ws)
+        finally:
+            self.queue.put_nowait(None)
+            await writing
+            await self.close(wait=False, abort=True, reason=self.server.reason.TRANSPORT_CLOSE)
 
     async def _read(self, ws: WebSocket) -> None:
         """Takes frames until there are none. Raises OSError when the other end closes, CancelledError when it has been
@@ -100,8 +102,11 @@ class FrameSocket(AsyncSocket):  # type: ignore[misc]  # the library has no type
                 silence.since = now()
                 frame = await ws.wait()
                 silence.since = None
+                if self.closing:  # a sign-in now would never leave again
+                    return
                 try:
-                    await self.receive(EngineFrame(encoded_packet=frame))
+                    # Not decoded by the library: it takes for JSON what is none of its own, however deep.
+                    await self.receive(EngineFrame(int(frame[0]), frame[1:]))
                 except SocketIsClosedError:
                     return
                 except UnknownPacketError:

@@ -15,8 +15,9 @@ _READ_ONLY, _NO_SUID, _NO_DEV, _NO_EXEC, _REMOUNT, _BIND = 1, 2, 4, 8, 32, 4096
 _SET_DUMPABLE, _DROP_FROM_BOUNDING, _NO_NEW_PRIVILEGES, _AMBIENT, _AMBIENT_CLEAR = 4, 24, 38, 47, 4
 _CAPABILITIES_V3 = 0x20080522
 
-_NOT_FOR_ROOT = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus")
-"""What root could change without any capability; bubblewrap covers the same."""
+_NOT_FOR_ROOT = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi")
+"""What of /proc root could change without any capability. bubblewrap covers those alone that are writable themselves:
+/proc/sys is not, the files in it are, and one of them names a program that the machine runs as root."""
 
 
 class _CloneArguments(ctypes.Structure):
@@ -54,8 +55,9 @@ class Inside:
     def confine(self) -> None:
         """In the copy, before the command: what no other command sees, and no rights. Raises OSError."""
         self._mount(b"proc", "/proc", _NO_SUID | _NO_DEV | _NO_EXEC)
-        for path in _NOT_FOR_ROOT:
-            if os.access(path, os.W_OK):
+        for name in _NOT_FOR_ROOT:
+            path = f"/proc/{name}"
+            if os.path.exists(path):
                 self._do("mount", path.encode(), path.encode(), None, _BIND, None)
                 flags = _REMOUNT | _BIND | _READ_ONLY | _NO_SUID | _NO_DEV | _NO_EXEC
                 self._do("mount", None, path.encode(), None, flags, None)

@@ -4,9 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from aiohttp import web
 
+from gadget_api.errors import ErrorCode, Unavailable
+from gadget_api.model import WireModel
 from gadget_api.protocol import Peer, events_between
 from gadget_drone.link import Link
+from tests.gadget_drone.test_wire import played
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -55,3 +59,34 @@ async def test_an_end_that_is_no_server_is_dialled_again(answer: Answer) -> None
         server.close()
         await server.wait_closed()
     assert running.cancelled()
+
+
+@pytest.mark.parametrize("answer", ["null", '"yes"', "[]", "{}", '{"ok":false}', '{"ok":false,"error":{"code":7}}'])
+async def test_an_answer_that_is_none_is_no_yes(answer: str) -> None:
+    async def answers(socket: web.WebSocketResponse) -> None:
+        async for message in socket:
+            if message.data.startswith("42"):
+                number = message.data[2 : message.data.index("[")]
+                await socket.send_str(f"43{number}[{answer}]")
+
+    up = asyncio.Event()
+
+    async def on_up() -> None:
+        up.set()
+
+    async def never(_: object) -> None:
+        raise AssertionError("nothing is said to us")
+
+    link = Link({name: never for name in events_between(Peer.WEB, Peer.DRONE)}, on_up, lambda: None)
+    async with played(answers) as url:
+        running = asyncio.create_task(link.run(url, lambda: "token"))
+        try:
+            async with asyncio.timeout(20):
+                await up.wait()
+                with pytest.raises(Unavailable) as caught:
+                    await link.call("droneStatus", WireModel())
+            assert caught.value.code is ErrorCode.SERVER_UNREACHABLE
+        finally:
+            running.cancel()
+            await asyncio.wait([running])
+            await link.drop()

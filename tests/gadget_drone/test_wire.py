@@ -149,13 +149,22 @@ async def test_a_ping_may_come_before_the_welcome() -> None:
         assert not wire.lost.is_set()
 
 
-@pytest.mark.parametrize("frame", ["", "0", "0{}", "0[]", "hello", "1"])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        *("", "0", "0{}", "0[]", "hello", "1"),
+        '0{"pingInterval":0,"pingTimeout":0}',
+        '0{"pingInterval":1e308,"pingTimeout":1e308}',
+    ],
+)
 async def test_an_end_that_speaks_otherwise_is_no_server(frame: str) -> None:
     async def answer(request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse()
         await socket.prepare(request)
         await socket.send_str(frame)
-        await socket.receive()
+        async for message in socket:
+            if message.data.startswith("40"):
+                await socket.send_str('40{"sid":"s"}')
         return socket
 
     app = web.Application()
@@ -179,7 +188,9 @@ async def test_an_end_that_is_silent_is_lost() -> None:
             await wire.emit("event", b"{}")
 
 
-@pytest.mark.parametrize("frame", ["1", "41", '44{"message":"x"}', "42nonsense", "42[", '43["x"]', "42[]"])
+@pytest.mark.parametrize(
+    "frame", ["1", "41", '44{"message":"x"}', "42nonsense", "42[", '43["x"]', "42[]", "42[{}]", "42[7]"]
+)
 async def test_an_end_and_nonsense_end_the_connection(frame: str) -> None:
     async def ending(socket: web.WebSocketResponse) -> None:
         await socket.send_str(frame)

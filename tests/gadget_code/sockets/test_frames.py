@@ -150,3 +150,35 @@ async def test_a_handler_that_fails_costs_one_frame(server: SocketServer) -> Non
         await client.until(1)
         assert client.heard == ['431["worked"]']
         listening.cancel()
+
+
+@pytest.mark.parametrize("kind", ["1", "3", "4"])
+async def test_json_of_any_depth_is_an_ordinary_frame(server: SocketServer, kind: str) -> None:
+    left = asyncio.Event()
+    server.on("disconnect", lambda sid, reason: left.set())
+    async with _served(server) as url, _client(url) as client:
+        await client.wire.send_str(kind + "[" * 200_000)
+        await asyncio.wait_for(client.listen(answers=False), _WAIT_S)
+        assert client.wire.close_code == 1000
+        await asyncio.wait_for(left.wait(), _WAIT_S)
+        assert not [task for task in asyncio.all_tasks() if task.get_name() == "a socket's writer"]
+
+
+async def test_a_text_that_is_json_is_no_packet(server: SocketServer) -> None:
+    said: list[Any] = []
+    server.on("say", lambda sid, what: said.append(what))
+    async with _served(server) as url, _client(url) as client:
+        await client.wire.send_str('4"2[\\"say\\",0]"')
+        await asyncio.wait_for(client.listen(answers=False), _WAIT_S)
+        assert said == []
+
+
+async def test_nobody_signs_in_again_after_the_end(server: SocketServer) -> None:
+    came: list[str] = []
+    server.on("connect", lambda sid, environ, auth: came.append(sid))
+    async with _served(server) as url, _client(url) as client:
+        for frame in ("1", "40", '42["say",0]'):
+            await client.wire.send_str(frame)
+        await asyncio.wait_for(client.listen(answers=False), _WAIT_S)
+        assert len(came) == 1
+        assert server.manager.rooms == {}

@@ -49,6 +49,9 @@ CHANGES: dict[str, Callable[[Path, Path], object]] = {
     "git's configuration is written by git": lambda project, _: subprocess.run(
         ["git", "-C", project, "config", "user.name", "n"], check=True
     ),
+    "git's configuration is taken away, and the same file comes back": lambda project, _: subprocess.run(
+        ["/bin/sh", "-c", "ln config kept; rm config; mv kept config"], cwd=project / ".git", check=True
+    ),
     "git's configuration is taken away": lambda project, _: (project / ".git" / "config").unlink(),
     "the hooks are another directory": lambda project, _: move_and_make(project / ".git" / "hooks"),
     "a worktree's configuration appears": lambda project, _: (project / ".git" / "config.worktree").write_text(""),
