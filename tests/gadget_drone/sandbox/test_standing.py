@@ -163,7 +163,8 @@ def test_the_process_that_watches_over_a_command_gives_nothing_away(place: Place
 
 
 def test_a_command_has_the_three_standard_descriptors_alone(place: Place) -> None:
-    assert place.run("cd /proc/self/fd && for fd in *; do readlink $fd > /dev/null && echo $fd; done").stdout == "0\n1\n2\n"
+    ran = place.run("cd /proc/self/fd && for fd in *; do readlink $fd > /dev/null && echo $fd; done")
+    assert ran.stdout == "0\n1\n2\n"
 
 
 async def test_commands_at_once_share_a_sandbox_and_see_nothing_of_each_other(place: Place) -> None:
