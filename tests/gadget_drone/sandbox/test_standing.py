@@ -162,6 +162,11 @@ def test_the_process_that_watches_over_a_command_gives_nothing_away(place: Place
     assert (ran.stdout, ran.returncode) == ("alive\n", 0)
 
 
+def test_a_command_has_the_three_standard_descriptors_alone(place: Place) -> None:
+    ran = place.run("cd /proc/self/fd && for fd in *; do readlink $fd > /dev/null && echo $fd; done")
+    assert ran.stdout == "0\n1\n2\n"
+
+
 async def test_commands_at_once_share_a_sandbox_and_see_nothing_of_each_other(place: Place) -> None:
     os.mkfifo(place.project / "go")
     namespaces = "for n in net uts cgroup user pid ipc mnt; do readlink /proc/self/ns/$n; done"
@@ -330,9 +335,9 @@ async def run(line):
         return ended.status, output.read().decode()
 
 async def attempts():
-    status, said = await run("id -u; grep -E 'Cap|NoNew' /proc/self/status; readlink /proc/self/ns/[un][se][et]*")
+    status, said = await run("id -u; grep -hE 'Cap|NoNew' /proc/[1s]*/status; readlink /proc/self/ns/[un][se][et]*")
     user, *rights, net, users = said.split()
-    assert user == str(os.getuid()) and rights[1::2] == ["0" * 16] * 5 + ["1"], said
+    assert user == str(os.getuid()) and rights[1::2] == (["0" * 16] * 5 + ["1"]) * 2, said
     assert users != os.readlink("/proc/self/ns/user")
     assert (await run("readlink /proc/self/ns/net"))[1].split() == [net]
     assert await run("ls -d /proc/[0-9]* | wc -l; exit 3") == (3, "4\\n")
