@@ -86,14 +86,17 @@ class Standing:
 
         `env` must hold no secrets. Raises NotStarted; nothing runs outside of the sandbox then.
         """
-        wanted = wrap(
-            env,
-            project_dir=project_dir,
-            workspace_dir=workspace_dir,
-            network=network,
-            hidden=hidden,
-            read_only=read_only,
-        )
+        try:
+            wanted = wrap(
+                env,
+                project_dir=project_dir,
+                workspace_dir=workspace_dir,
+                network=network,
+                hidden=hidden,
+                read_only=read_only,
+            )
+        except OSError as error:
+            raise NotStarted(error.errno, f"the sandbox cannot be made: {error.strerror or error}") from error
         async with self._making:
             if self._made is None or not self._made.is_as_fresh(wanted):
                 made = await _make(wanted)

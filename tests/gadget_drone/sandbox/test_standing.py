@@ -255,6 +255,22 @@ async def test_a_command_does_not_run_when_it_cannot_be_made(
     assert await shell(place, "echo mended") == "mended\n[exit status 0]"
 
 
+async def test_a_command_does_not_run_without_what_a_sandbox_is_made_of(
+    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    temporary = place.workspace / ".gadget" / "tmp"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.parent.mkdir(exist_ok=True)
+    temporary.write_text("")
+    said = "The command did not start: the sandbox cannot be made: File exists."
+    assert await shell(place, "touch ran") == said
+    temporary.unlink()
+    monkeypatch.setattr("gadget_drone.sandbox.wrap._WHERE", str(tmp_path))
+    said = "The command did not start: the sandbox cannot be made: bubblewrap is not installed."
+    assert await shell(place, "touch ran") == said
+    assert not (place.project / "ran").exists()
+
+
 async def shell(place: Place, command: str, *, background: bool = False) -> str:
     sandboxed = partial(place.standing.start, workspace_dir=place.workspace, network=False)
     supervisor, jobs = Supervisor(), Jobs()
