@@ -59,7 +59,7 @@ async def web_server(settings: Settings, store: Store, listener: socket.socket) 
         access_log=False,
         server_header=False,
         ws=_WebSocket,
-        # Over this a frame ends its connection at once.
+        # Over this a frame ends its connection at once; engine.io's own limit is just below.
         ws_max_size=MAX_EVENT_BYTES + 1000,
         ws_per_message_deflate=False,
         ws_ping_interval=None,

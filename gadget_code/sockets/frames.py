@@ -93,7 +93,7 @@ class FrameSocket(AsyncSocket):  # type: ignore[misc]  # the library has no type
             await self.close(wait=False, abort=True, reason=self.server.reason.TRANSPORT_CLOSE)
 
     async def _read(self, ws: WebSocket) -> None:
-        """Takes frames until there are none. Raises OSError when the other end closes, CancelledError when it has been
+        """Takes frames until there are none, or one is too large. Raises OSError when the other end closes, CancelledError when it has been
         silent for longer than its pongs may take."""
         now = asyncio.get_running_loop().time
         silence = _Silence(self.server.ping_interval + self.server.ping_timeout)
@@ -103,6 +103,8 @@ class FrameSocket(AsyncSocket):  # type: ignore[misc]  # the library has no type
                 frame = await ws.wait()
                 silence.since = None
                 if self.closing:  # a sign-in now would never leave again
+                    return
+                if len(frame) > self.server.max_http_buffer_size:
                     return
                 try:
                     # Not decoded by the library: it takes for JSON what is none of its own, however deep.
