@@ -93,8 +93,8 @@ class FrameSocket(AsyncSocket):  # type: ignore[misc]  # the library has no type
             await self.close(wait=False, abort=True, reason=self.server.reason.TRANSPORT_CLOSE)
 
     async def _read(self, ws: WebSocket) -> None:
-        """Takes frames until there are none, or one is too large. Raises OSError when the other end closes, CancelledError when it has been
-        silent for longer than its pongs may take."""
+        """Takes frames until there are none, or one is too large. Raises OSError when the other end closes,
+        CancelledError when it has been silent for longer than its pongs may take."""
         now = asyncio.get_running_loop().time
         silence = _Silence(self.server.ping_interval + self.server.ping_timeout)
         try:
