@@ -12,11 +12,9 @@ from typing import Any
 from engineio.async_drivers.asgi import WebSocket
 from engineio.async_socket import AsyncSocket
 from engineio.exceptions import SocketIsClosedError, UnknownPacketError
-from engineio.packet import MESSAGE
 from engineio.packet import Packet as EngineFrame
 from socketio.async_manager import AsyncManager
 from socketio.async_redis_manager import AsyncRedisManager
-from socketio.packet import EVENT
 
 
 class Outbox(asyncio.Queue[EngineFrame | None]):
@@ -148,8 +146,7 @@ class LocalManager(AsyncManager):  # type: ignore[misc]
         frame: EngineFrame | None = None
         for _, connection in self.get_participants(namespace, to or room):
             if frame is None:
-                packet = self.server.packet_class(EVENT, namespace=namespace, data=[event, data])
-                frame = EngineFrame(MESSAGE, packet.encode())
+                frame = self.server.frame(event, data)
             await self.server._send_eio_packet(connection, frame)
 
 

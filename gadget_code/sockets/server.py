@@ -152,8 +152,11 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
         """Queues an event for one socket of this process, at once: nothing else can come between two of these."""
         socket = self.eio.sockets.get(self.manager.eio_sid_from_sid(sid, "/"))
         if socket is not None and not socket.closed:
-            encoded = self.packet_class(EVENT, namespace="/", data=[event, payload]).encode()
-            socket.queue.put_nowait(EngineFrame(MESSAGE, encoded))
+            socket.queue.put_nowait(self.frame(event, payload))
+
+    def frame(self, event: str, payload: dict[str, Any]) -> EngineFrame:
+        """An event, as it goes to a socket; the same frame may go to many."""
+        return EngineFrame(MESSAGE, self.packet_class(EVENT, namespace="/", data=[event, payload]).encode())
 
     async def _send_eio_packet(self, eio_sid: str, eio_pkt: EngineFrame) -> None:
         socket = self.eio.sockets.get(eio_sid)
