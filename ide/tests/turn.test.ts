@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import type { ChatTurn, TurnEvent } from "../src/api/types";
+import type { ChatTurn, Inquiry, TurnEvent } from "../src/api/types";
 import { type Item, ToolItem, TurnView, WrittenItem } from "../src/conversation/turn.svelte";
 
 const STATS = {
@@ -130,6 +130,19 @@ test("a question is shown until it is answered, even where a drone left out what
   expect(view.inquiry("i1")!.inquiry.status).toBe("pending");
   view.apply(event("inquiryAnswered", { answer: { inquiryId: "i1", status: "answered", answer: { choice: "once" } } }));
   expect(view.inquiry("i1")!.inquiry).toMatchObject({ status: "answered", answer: { choice: "once" } });
+});
+
+test("a question stands where it was asked, though word of it came before what was said", () => {
+  const view = turn();
+  const inquiry = { _id: "i1", turn: "t1", session: "s1", kind: "approval", title: "May I?", default: {}, choices: [] };
+  view.apply(event("thinking", { content: "May I?" }));
+  view.putInquiry({ ...inquiry, status: "pending" } as unknown as Inquiry);
+  view.apply(step("I must ask."));
+  view.putInquiry({ ...inquiry, status: "answered", answer: { choice: "once" } } as unknown as Inquiry);
+  view.apply(event("inquiryAsked", { inquiry }));
+  view.apply(event("notice", { level: "info", code: "x", message: "On it goes." }));
+  expect(shown(view.items)).toEqual(["thinking: May I?", "text: I must ask.", "step", "inquiry", "notice"]);
+  expect(view.inquiry("i1")!.inquiry.status).toBe("answered");
 });
 
 test("a question of a turn that is over waits for nobody", () => {

@@ -167,7 +167,7 @@ export class TurnView {
     return this.items.find((item): item is InquiryItem => item.kind === "inquiry" && item.inquiry._id === id) ?? null;
   }
 
-  /** Puts a question that is known from elsewhere where it belongs, or brings it up to date. */
+  /** Shows a question that is known from elsewhere, or brings it up to date. */
   putInquiry(given: Inquiry): void {
     // What a drone leaves out of an event is as it is at first.
     const inquiry = { ...FRESH_INQUIRY, ...given };
@@ -236,7 +236,7 @@ export class TurnView {
         this.contextTokens = event.tokensAfter;
         break;
       case "inquiryAsked":
-        this.putInquiry(event.inquiry);
+        this.asked(event.inquiry);
         break;
       case "inquiryAnswered": {
         const asked = this.inquiry(event.answer.inquiryId);
@@ -285,6 +285,13 @@ export class TurnView {
     this.writing = { thinking: null, text: null };
     this.contextTokens = step.usage.inputTokens + step.usage.responseTokens;
     this.add({ kind: "step", id: this.nextId++, step });
+  }
+
+  /** Its place is here, wherever earlier word of it from elsewhere had put it. */
+  private asked(inquiry: Inquiry): void {
+    const known = this.inquiry(inquiry._id);
+    if (known === null) this.putInquiry(inquiry);
+    else this.items = [...this.items.filter((item) => item !== known), known];
   }
 
   private noteChanges(tool: ToolItem): void {
