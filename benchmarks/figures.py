@@ -60,6 +60,16 @@ class Row:
         figure = self.ratio if aim is not None and aim.judged == "ratio" else self.ours
         return aim.is_met(figure) if aim is not None and figure is not None else None
 
+    @property
+    def aim_here(self) -> Aim | None:
+        """An absolute aim at this machine's speed; None where its floor is not known there or here."""
+        aim = self.aim
+        return aim.here(self.floor) if aim is not None and aim.floor is not None and self.floor is not None else None
+
+    @property
+    def is_met_here(self) -> bool | None:
+        return self.aim_here.is_met(self.ours) if self.aim_here is not None else None
+
     def as_dict(self) -> dict[str, Any]:
         return {
             "name": self.name,
@@ -71,11 +81,14 @@ class Row:
             "n": self.n,
             "aim": self.aim.sentence if self.aim is not None else None,
             "met": self.is_met,
+            "aimHere": self.aim_here.sentence if self.aim_here is not None else None,
+            "metHere": self.is_met_here,
             "note": self.note,
         }
 
 
-_HEAD = ("what", "ours", "floor", "ratio", "p95", "n", "aim", "met", "")
+_HEAD = ("what", "ours", "floor", "ratio", "p95", "n", "aim", "met", "at this speed", "")
+_MET = {None: "", True: "met", False: "NOT MET"}
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -84,7 +97,7 @@ def table(rows: Sequence[Row]) -> str:
     widths = [max(len(line[column]) for line in lines) for column in range(len(_HEAD))]
     return "\n".join(
         "  ".join(
-            cell.ljust(width) if column in (0, 6, 7, 8) else cell.rjust(width)
+            cell.ljust(width) if column in (0, 6, 7, 8, 9) else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines
@@ -92,7 +105,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    met = {None: "", True: "met", False: "NOT MET"}[row.is_met]
+    here = row.aim_here
     return (
         row.name,
         f"{short(row.ours)} {row.unit}",
@@ -101,7 +114,8 @@ def _cells(row: Row) -> tuple[str, ...]:
         "" if row.p95 is None else short(row.p95),
         str(row.n),
         row.aim.sentence if row.aim is not None else "",
-        met,
+        _MET[row.is_met],
+        f"{here.sentence} {_MET[row.is_met_here]}" if here is not None else "",
         row.note,
     )
 

@@ -1,6 +1,6 @@
 """The floor of an agent's step: httpx, the model's stream read line by line, asyncio's own subprocesses.
 
-python -m benchmarks.floors.loop URL PROMPT
+python -m benchmarks.floors.loop URL PROMPT...      all at once
 """
 
 import asyncio
@@ -79,9 +79,9 @@ async def turn(client: httpx.AsyncClient, url: str, messages: list[dict[str, Any
 
 
 async def main() -> None:
-    url, prompt = sys.argv[1:]
+    url, *prompts = sys.argv[1:]
     async with httpx.AsyncClient(timeout=120) as client:
-        await turn(client, url, [{"role": "user", "content": prompt}])
+        await asyncio.gather(*(turn(client, url, [{"role": "user", "content": prompt}]) for prompt in prompts))
 
 
 if __name__ == "__main__":

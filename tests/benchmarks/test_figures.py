@@ -55,6 +55,23 @@ def test_an_absolute_aim_does_not_look_at_the_floor() -> None:
     assert Row("prompt -> model request", "ms", 15.1, 100.0).is_met is False
 
 
+def test_an_absolute_aim_moves_with_the_machine_that_it_is_looked_at_on() -> None:
+    slower = Row("prompt -> model request", "ms", 29.0, 1.6)
+    assert (slower.is_met, slower.is_met_here) == (False, True), "the floor is twice what it was, and so is the aim"
+    assert slower.aim_here is not None
+    assert slower.aim_here.limit == pytest.approx(30)
+    assert Row("prompt -> model request", "ms", 31.0, 1.6).is_met_here is False
+    assert Row("prompt -> model request", "ms", 14.0, 0.4).is_met_here is False, "on a faster one it is harder"
+    assert Row("8 drones: steps", "/s", 126.0, 411.5).is_met_here
+    assert Row("8 drones: steps", "/s", 124.0, 411.5).is_met_here is False
+    for row in (
+        Row("prompt -> model request", "ms", 15.0),
+        Row("step", "ms", 6.0, 2.0),
+        Row("tool read", "ms", 1.0, 1.0),
+    ):
+        assert (row.aim_here, row.is_met_here) == (None, None)
+
+
 def test_some_aims_are_to_be_exceeded() -> None:
     assert Row("streaming turns", "turns", 500).is_met
     assert Row("streaming turns", "turns", 499).is_met is False
