@@ -16,7 +16,12 @@ from gadget_api.permissions import MAX_RULES, PermissionLevel, Rule
 from gadget_api.sessions import ChatSession, SessionMode
 from gadget_code.store.records import Document, Records, store_errors
 
-INDEXES = [IndexModel([("user", 1), ("_id", -1)], name="user")]
+_LOCKED = {"lock.droneId": {"$gt": ""}}
+
+INDEXES = [
+    IndexModel([("user", 1), ("_id", -1)], name="user"),
+    IndexModel([("user", 1), ("lock.droneId", 1)], name="locks", partialFilterExpression=_LOCKED),
+]
 
 
 class SessionStore(Records[ChatSession]):
@@ -47,6 +52,12 @@ class SessionStore(Records[ChatSession]):
             raise NotFound(self.noun)
         claim = document.get("store", {}).get("claim")
         return self.read(document), claim is not None and claim["until"] > utc_now()
+
+    async def locks(self, user: str) -> dict[str, str]:
+        """By each locked drone of the user: the session that it is kept for."""
+        with store_errors():
+            found = self.collection.find({"user": user, **_LOCKED}, {"lock.droneId": 1})
+            return {document["lock"]["droneId"]: str(document["_id"]) async for document in found}
 
     async def give_up(self, session: str, claim: str) -> None:
         await self.update({"_id": session, "store.claim.id": claim}, {}, unset={"store.claim": ""})
