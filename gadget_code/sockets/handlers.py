@@ -252,15 +252,19 @@ class _DroneHandlers:
         reporting = self._store.drones.report(drone_id, {"workspaceMode": ask.mode})
         turn: ChatTurn | None = None
         if ask.turn_id is not None:
-            begun, _ = await asyncio.gather(self._service.leases.begin(drone_id, ask.turn_id, ask.epoch), reporting)
-            # Not in this handler: it asks the drone something.
-            self._service.background.start(self._service.leases.begun(begun), f"turn of drone {drone_id}")
-            turn = begun
+            turn, _ = await asyncio.gather(self._service.leases.begin(drone_id, ask.turn_id, ask.epoch), reporting)
         elif (drone := await reporting) is not None and drone.turn is not None:
             turn = await self._store.turns.find({"_id": drone.turn})
-        if turn is not None:
-            changed = c.WorkspaceModeChanged(chat_session_id=turn.session, drone_id=drone_id, mode=ask.mode)
-            await self._rooms.tell_user(turn.user, "workspaceMode", changed)
+        if turn is None:
+            return
+        changed = c.WorkspaceModeChanged(chat_session_id=turn.session, drone_id=drone_id, mode=ask.mode)
+        await self._rooms.tell_user(turn.user, "workspaceMode", changed)
+        if ask.turn_id is not None:
+            # Not in this handler: the drone has its answer first. It is asked something then, and its first event is to
+            # find everything ready.
+            expecting = self._service.recorder.expect(drone_id, connection.sid, turn)
+            self._service.background.start(expecting, f"stream of turn {turn.id}")
+            self._service.background.start(self._service.leases.begun(turn), f"turn of drone {drone_id}")
 
     async def status(self, connection: Connection, ask: c.ReportStatus) -> None:
         drone_id = connection.identity.drone

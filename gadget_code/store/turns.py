@@ -250,12 +250,6 @@ class TurnStore(Records[ChatTurn]):
         [row] = rows
         return Spent(steps=row["steps"], tokens=row["tokens"], usd=row["usd"], minutes=row["ms"] / 60_000)
 
-    async def traceparent(self, turn: ChatTurn) -> str | None:
-        """The trace that its prompt began."""
-        with store_errors():
-            document = await self.collection.find_one({"_id": turn.id}, {"store.traceparent": 1})
-        return None if document is None else document.get("store", {}).get("traceparent")
-
     async def waited(self, turn: ChatTurn, ms: int) -> None:
         """It has waited for its user: no work, and nothing of a budget."""
         await self.update({"_id": turn.id}, {}, inc={"store.waitedMs": ms})
@@ -278,15 +272,15 @@ class TurnStore(Records[ChatTurn]):
             document = await self.collection.find_one({"session": session}, {"_id": 1}, sort=[("_id", -1)])
         return None if document is None else str(document["_id"])
 
-    async def before(self, turn: ChatTurn) -> str | None:
-        """The id of the session's turn just before this one that was not taken back."""
+    async def before(self, turn: ChatTurn) -> tuple[str | None, str | None]:
+        """The id of the session's turn just before this one that was not taken back; and the trace that this one's
+        prompt began."""
+        so_far = {"session": turn.session, "_id": {"$lte": turn.id}, "reverted": {"$ne": True}}
         with store_errors():
-            document = await self.collection.find_one(
-                {"session": turn.session, "_id": {"$lt": turn.id}, "reverted": {"$ne": True}},
-                {"_id": 1},
-                sort=[("_id", -1)],
-            )
-        return None if document is None else str(document["_id"])
+            found = self.collection.find(so_far, {"store.traceparent": 1}).sort("_id", -1).limit(2)
+            traces = {str(document["_id"]): document.get("store", {}).get("traceparent") async for document in found}
+        traceparent = traces.pop(turn.id, None)
+        return next(iter(traces), None), traceparent
 
     async def in_order(self, session: str, *, after: str | None, up_to: str, limit: int) -> list[ChatTurn]:
         """The session's turns after one and up to another that were not taken back, oldest first."""

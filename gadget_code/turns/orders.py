@@ -32,13 +32,12 @@ class Orders:
 
     async def of(self, turn: ChatTurn, session: ChatSession) -> WorkOrder:
         """The order of a turn of `session`, as both were read. Raises NotFound when its project or provider is gone."""
-        project, user, install, chosen, before, traceparent = await asyncio.gather(
+        project, user, install, chosen, (before, traceparent) = await asyncio.gather(
             self.store.projects.owned(turn.user, turn.project),
             self.store.users.get(turn.user),
             self.store.install.rules(),
             self._provider(turn.user, turn.provider, turn.llm, turn.effort),
             self.store.turns.before(turn),
-            self.store.turns.traceparent(turn),
         )
         return WorkOrder(
             # One turn is one order, however often it is offered.

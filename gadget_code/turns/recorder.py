@@ -98,12 +98,11 @@ class Recorder:
             await self._refuse(drone, payload, message)
             raise InvalidInput(message) from exc
         stream = self._streams.get(event.turn_id)
-        if stream is not None and stream.turn.drone != drone:
+        if stream is not None and (stream.turn.drone, stream.turn.session) != (drone, event.chat_session_id):
             await self.revoke(drone, event.turn_id, ErrorCode.NOT_FOUND, "This turn is not this drone's.")
             return
-        if stream is None or stream.turn.epoch < event.epoch or stream.socket != socket or self._is_stuck(stream):
-            async with self._lock(event.turn_id):
-                stream = await self._open(drone, socket, event)
+        if stream is None or not self._is_good(stream, socket, event.epoch):
+            stream = await self._reopened(drone, socket, event)
             if stream is None:
                 return
         await self._room_for_more(stream)
@@ -124,6 +123,18 @@ class Recorder:
             self._take(stream, event, payload)
             if not isinstance(event, WorkOrderComplete):
                 await self._relay(stream.turn, event.seq, name, payload)
+
+    async def expect(self, drone: str, socket: str, turn: ChatTurn) -> None:
+        """The drone has begun the turn: its first event is to wait for nothing."""
+        async with self._lock(turn.id):
+            stream = self._streams.get(turn.id)
+            if stream is not None and self._is_good(stream, socket, turn.epoch):
+                return
+            await self.forget(turn.id)
+            at_work = {"_id": turn.id, "epoch": turn.epoch, "drone": drone, "status": ChatTurnStatus.PROCESSING}
+            now = await self._store.turns.find(at_work)
+            if now is not None:
+                await self._open(socket, now)
 
     async def _room_for_more(self, stream: Stream) -> None:
         """Nothing more is read from this drone meanwhile; what it has to say merges there."""
@@ -230,6 +241,10 @@ class Recorder:
     def _lock(self, turn: str) -> asyncio.Lock:
         return self._changing.setdefault(turn, asyncio.Lock())
 
+    def _is_good(self, stream: Stream, socket: str, epoch: int) -> bool:
+        """Whether an event of this epoch that came over this connection belongs to the stream, or is late for it."""
+        return stream.turn.epoch >= epoch and stream.socket == socket and not self._is_stuck(stream)
+
     def _is_stuck(self, stream: Stream) -> bool:
         """Whether what we lack was asked for, and does not come: perhaps another process has it by now."""
         return stream.asked_resend_after == stream.last_seq and time.monotonic() - stream.asked_at > _ASKED_S
@@ -253,15 +268,19 @@ class Recorder:
         if stream.writer is None:
             stream.writer = self._background.start(self._write(stream), f"writer of turn {event.turn_id}")
 
-    async def _open(self, drone: str, socket: str, event: TurnEvent) -> Stream | None:
+    async def _reopened(self, drone: str, socket: str, event: TurnEvent) -> Stream | None:
         """The stream of a turn this drone works on, as far as it is stored; None when it is not (then said)."""
-        await self.forget(event.turn_id)
-        turn = await self._store.turns.find({"_id": event.turn_id, "drone": drone})
-        if turn is None or turn.session != event.chat_session_id:
-            await self.revoke(drone, event.turn_id, ErrorCode.NOT_FOUND, "This turn is not this drone's.")
-            return None
-        if turn.status is not ChatTurnStatus.PROCESSING:
-            if turn.status.is_over and event.epoch == turn.epoch and event.seq <= turn.last_seq:
+        async with self._lock(event.turn_id):
+            stream = self._streams.get(event.turn_id)
+            if stream is not None and self._is_good(stream, socket, event.epoch):
+                return stream
+            await self.forget(event.turn_id)
+            turn = await self._store.turns.find({"_id": event.turn_id, "drone": drone})
+            if turn is None or turn.session != event.chat_session_id:
+                await self.revoke(drone, event.turn_id, ErrorCode.NOT_FOUND, "This turn is not this drone's.")
+            elif turn.status is ChatTurnStatus.PROCESSING:
+                return await self._open(socket, turn)
+            elif turn.status.is_over and event.epoch == turn.epoch and event.seq <= turn.last_seq:
                 # Whoever stored its end may have died before it told anybody.
                 for last in await self._store.events.after(turn.id, turn.last_seq - 1, up_to=turn.last_seq, limit=1):
                     if await self._relay(turn, last.seq, last.type, last.parsed()):
@@ -270,6 +289,8 @@ class Recorder:
             else:
                 await self.revoke(drone, turn.id, ErrorCode.TURN_OVER, "This turn is over.")
             return None
+
+    async def _open(self, socket: str, turn: ChatTurn) -> Stream:
         prices = await prices_of(self._store, turn)
         stream = Stream(socket=socket, turn=turn, prices=prices, last_seq=turn.last_seq, backlog=self._backlog)
         self._streams[turn.id] = stream

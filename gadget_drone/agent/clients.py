@@ -1,10 +1,11 @@
 """The model clients of a drone: kept from turn to turn, for making one takes 30 ms of CPU, and the next turn finds its
 connection open."""
 
+import asyncio
 from collections import OrderedDict
 
 from gadget_ai.client import ChatClient
-from gadget_ai.connect import connect
+from gadget_ai.connect import connect, load
 from gadget_ai.images import LoadImage
 from gadget_api.work_order import OrderProvider
 
@@ -17,10 +18,11 @@ class Clients:
         self._clients: OrderedDict[OrderProvider, ChatClient] = OrderedDict()
         """By all that makes one: a changed key or setting is another client."""
 
-    def of(self, provider: OrderProvider) -> ChatClient:
+    async def of(self, provider: OrderProvider) -> ChatClient:
         """Raises LLMError, as `connect`."""
         client = self._clients.get(provider)
         if client is None:
+            await asyncio.to_thread(load, provider.sdk)
             client = self._clients[provider] = connect(provider, load_image=self._load_image)
         self._clients.move_to_end(provider)
         return client

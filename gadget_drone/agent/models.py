@@ -1,11 +1,9 @@
 """The models of a turn: the one that was chosen, and those to go on with when it does not answer."""
 
-import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from gadget_ai.client import ChatClient
-from gadget_ai.connect import load
 from gadget_ai.errors import LLMError
 from gadget_api.errors import ErrorCode
 from gadget_api.events import Notice
@@ -19,11 +17,15 @@ _NOT_BY_ANOTHER = frozenset({ErrorCode.CONTEXT_TOO_LONG, ErrorCode.MODEL_REFUSED
 
 
 class Models:
-    def __init__(self, order: WorkOrder, connect: Callable[[OrderProvider], ChatClient]) -> None:
+    """`client` is that of the order's own provider; `connect` makes the others'."""
+
+    def __init__(
+        self, order: WorkOrder, client: ChatClient, connect: Callable[[OrderProvider], Awaitable[ChatClient]]
+    ) -> None:
         self._connect = connect
         self._left = list(order.fallbacks)
         self.provider = order.provider
-        self.client = connect(order.provider)
+        self.client = client
 
     async def next(self, error: LLMError, events: EventStream) -> bool:
         """Goes on to the next model after `error`; False when there is none, or it would not help."""
@@ -31,9 +33,8 @@ class Models:
             return False
         while self._left:
             provider = self._left.pop(0)
-            await asyncio.to_thread(load, provider.sdk)
             try:
-                client = self._connect(provider)
+                client = await self._connect(provider)
             except LLMError as exc:
                 log.warning("the model %s cannot be asked: %s", provider.model_id, exc.message)
                 continue

@@ -10,7 +10,6 @@ from datetime import datetime
 from pathlib import Path
 
 from gadget_ai.client import ChatClient
-from gadget_ai.connect import load
 from gadget_api.errors import ErrorCode, ErrorInfo, GadgetError, Unavailable
 from gadget_api.events import Notice, WorkOrderComplete
 from gadget_api.history import is_command
@@ -123,8 +122,7 @@ async def _run(plan: TurnPlan, desk: Desk, events: EventStream, control: Control
     """Looks at what is here, and fetches what is not, while the server is asked whether the turn is ours still; begins
     when it has said so."""
     order = plan.order
-    await asyncio.to_thread(load, order.provider.sdk)
-    models = Models(order, desk.clients.of)
+    models = Models(order, await desk.clients.of(order.provider), desk.clients.of)
     fetching = asyncio.create_task(_history(plan, desk, models.client, control), name="history")
     try:
         site = plan.site(await _clone(plan, events))

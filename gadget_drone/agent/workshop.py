@@ -28,7 +28,7 @@ from gadget_drone.context.instructions import Instructions
 from gadget_drone.context.system_prompt import system_prompt
 from gadget_drone.context.tokens import Calibration
 from gadget_drone.permissions.decide import allows_network, denied_patterns, hidden_patterns
-from gadget_drone.permissions.repository import repository_rules
+from gadget_drone.permissions.repository import RepositoryRules, repository_rules
 from gadget_drone.sandbox.denials import denied_by_sandbox
 from gadget_drone.sandbox.standing import Standing
 from gadget_drone.sandbox.wrap import mend_repository
@@ -98,8 +98,7 @@ class Workshop:
         snapshots: Snapshots,
         tracer: Tracer,
     ) -> "Workshop":
-        instructions = await asyncio.to_thread(Instructions, site.project_dir)
-        found = await asyncio.to_thread(repository_rules, site.project_dir)
+        instructions, found = await asyncio.to_thread(_own, site.project_dir)
         if found.error is not None:
             events.emit(Notice, level="warning", code="repositoryRules", message=found.error)
         return cls(order, site, events, control, models, snapshots, tracer, instructions, found.rules)
@@ -217,6 +216,11 @@ class Workshop:
                 told = await asyncio.to_thread(self._instructions.for_path, path)
                 content = f"{content}\n\n{told}" if told is not None else content
         return replace(result, content=content)
+
+
+def _own(project_dir: Path) -> tuple[Instructions, RepositoryRules]:
+    """What the repository itself brings. Blocks."""
+    return Instructions(project_dir), repository_rules(project_dir)
 
 
 def _paths(params: Mapping[str, object]) -> list[str]:

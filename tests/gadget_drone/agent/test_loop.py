@@ -84,7 +84,11 @@ class Bench:
             price=None,
             max_unacked_bytes=max_unacked_bytes,
         )
-        models = Models(self.order, lambda _: self.client)
+
+        async def connect(_: OrderProvider) -> ScriptedClient:
+            return self.client
+
+        models = Models(self.order, self.client, connect)
         state = SessionState(SeenFiles(), Jobs())
         with closing(Supervisor()) as supervisor:
             site = Site(
