@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gadget_api.commands import DroneStatusChanged, ProcessWorkOrder, SessionUpdated
@@ -12,7 +12,6 @@ from gadget_api.sessions import ChatSession
 from gadget_api.traces import Tracer
 from gadget_api.turn_states import DISPATCH, REFUSE
 from gadget_api.turns import ChatTurn, ChatTurnStatus, Waiting
-from gadget_api.work_order import WorkOrder
 from gadget_api.workspace import WorkspaceMode
 from gadget_code.background import Background
 from gadget_code.sockets.rooms import Rooms
@@ -32,18 +31,6 @@ class Wait:
 
     waiting: Waiting
     reason: str
-
-
-@dataclass(frozen=True)
-class _Surroundings:
-    """What is to be known to offer a turn."""
-
-    session: ChatSession
-    is_claimed: bool
-    """Whether somebody takes the session back, or brings it forward, just now."""
-    drones: Sequence[DroneRegistration]
-    locks: dict[str, str]
-    """Which session each locked drone of the user is kept for."""
 
 
 _TAKEN_BACK = Wait(Waiting.DRONE_BUSY, "Waiting for the session to be taken back, or brought forward; then it goes on.")
@@ -71,82 +58,54 @@ class Dispatcher:
         """Users to look at once more when the pass that runs for them ends."""
         self._running: set[str] = set()
 
-    def kick(self, user: str, stored: ChatTurn | None = None) -> None:
-        """Looks at the user's queued turns now: one was submitted, a drone came, a turn ended.
-
-        `stored`: one that was just stored; what is to be known to offer it is read along with the queue.
-        """
+    def kick(self, user: str) -> None:
+        """Looks at the user's queued turns now: one was submitted, a drone came, a turn ended."""
         if user in self._running:
             self._again.add(user)
             return
         self._running.add(user)
-        self._background.start(self._run(user, stored), f"dispatch for {user}")
+        self._background.start(self._run(user), f"dispatch for {user}")
 
-    async def _run(self, user: str, stored: ChatTurn | None) -> None:
+    async def _run(self, user: str) -> None:
         try:
             while True:
                 self._again.discard(user)
-                await self._pass(user, stored)
+                await self._pass(user)
                 if user not in self._again:
                     return
-                stored = None
         except GadgetError as exc:
             log.warning("queued turns of user %s wait: %s", user, exc.message)
         finally:
             self._running.discard(user)
             self._again.discard(user)
 
-    async def _pass(self, user: str, stored: ChatTurn | None) -> None:
-        # What is read of a turn's session counts when it was read after the turn was stored (`claims.py`).
-        known = asyncio.create_task(self._surroundings(stored)) if stored is not None else None
-        try:
-            unfinished = await self._store.turns.unfinished({"user": user})
-            taken = {turn.session for turn in unfinished if turn.status is ChatTurnStatus.PROCESSING}
-            for turn in unfinished:
-                if turn.status is ChatTurnStatus.QUEUED and turn.session not in taken:
-                    taken.add(turn.session)
-                    is_stored = stored is not None and stored.id == turn.id
-                    await self._dispatch(turn, known if is_stored else None)
-        finally:
-            if known is not None:
-                known.cancel()
-                await asyncio.gather(known, return_exceptions=True)
+    async def _pass(self, user: str) -> None:
+        unfinished = await self._store.turns.unfinished({"user": user})
+        taken = {turn.session for turn in unfinished if turn.status is ChatTurnStatus.PROCESSING}
+        for turn in unfinished:
+            if turn.status is ChatTurnStatus.QUEUED and turn.session not in taken:
+                taken.add(turn.session)
+                await self._dispatch(turn)
 
-    async def _surroundings(self, turn: ChatTurn) -> _Surroundings:
-        (session, is_claimed), drones, locks = await asyncio.gather(
-            self._store.sessions.with_claim(turn.user, turn.session),
-            self._store.drones.all({"user": turn.user}),
-            self._store.sessions.locks(turn.user),
-        )
-        return _Surroundings(session, is_claimed, drones, locks)
-
-    async def _dispatch(self, turn: ChatTurn, known: Awaitable[_Surroundings] | None) -> None:
+    async def _dispatch(self, turn: ChatTurn) -> None:
         if turn.cancel_requested:  # while it was offered
             await self._recorder.cancel(turn)
             return
         try:
-            around = await (known if known is not None else self._surroundings(turn))
-            session = around.session
+            (session, is_claimed), drones, locks = await asyncio.gather(
+                self._store.sessions.with_claim(turn.user, turn.session),
+                self._store.drones.all({"user": turn.user}),
+                self._store.sessions.locks(turn.user),
+            )
             candidates: list[DroneRegistration] = []
             wait: Wait | None = _TAKEN_BACK
-            if not around.is_claimed:
-                candidates, wait = candidate_drones(session, around.drones, around.locks)
+            if not is_claimed:
+                candidates, wait = candidate_drones(session, drones, locks)
             for drone in candidates:
-                offered = turn.replace(epoch=turn.epoch + 1, drone=drone.id, workspace_id=drone.workspace_id)
-                # Both to their end: a drone that was claimed is given back where there is no order for it.
-                claimed, order = await asyncio.gather(
-                    self._store.drones.claim(drone.id, turn.id),
-                    self._orders.of(offered, session),
-                    return_exceptions=True,
-                )
-                if isinstance(claimed, BaseException):
-                    raise claimed
+                claimed = await self._store.drones.claim(drone.id, turn.id)
                 if claimed is None:
                     continue
-                if isinstance(order, BaseException):
-                    await self._give_back(claimed, turn)
-                    raise order
-                refused = await self._offer(turn, order, session, claimed)
+                refused = await self._offer(turn, session, claimed)
                 if refused is None:
                     return
                 turn, wait = refused
@@ -162,16 +121,26 @@ class Dispatcher:
             await self._rooms.tell_turn(await self._store.turns.wait_for(turn, wait.waiting, wait.reason))
 
     async def _offer(
-        self, turn: ChatTurn, order: WorkOrder, session: ChatSession, drone: DroneRegistration
+        self, turn: ChatTurn, session: ChatSession, drone: DroneRegistration
     ) -> tuple[ChatTurn, Wait] | None:
         """Offers the turn to a drone that was claimed for it. None: it works, or has gone on otherwise. Else the turn
         as it waits again, and why."""
         taken = {"waiting": None, "statusReason": None, "drone": drone.id, "workspaceId": drone.workspace_id}
-        started = await self._store.turns.move(turn, DISPATCH, ChatTurnStatus.PROCESSING, taken)
+        offered = turn.replace(epoch=turn.epoch + 1, drone=drone.id, workspace_id=drone.workspace_id)
+        # Both to their end: what was taken is given back where it comes to nothing.
+        started, order = await asyncio.gather(
+            self._store.turns.move(turn, DISPATCH, ChatTurnStatus.PROCESSING, taken),
+            self._orders.of(offered, session),
+            return_exceptions=True,
+        )
+        if isinstance(started, BaseException):
+            raise started
         if started is None:
             await self._give_back(drone, turn)
             return None
         try:
+            if isinstance(order, BaseException):
+                raise order
             with self._tracer.span("dispatch", parent=order.traceparent, turn=turn.id, drone=drone.id) as span:
                 self._policies.offered(started, order.policy)
                 offer = ProcessWorkOrder(work_order=order.replace(steers=started.steers, traceparent=span.traceparent))

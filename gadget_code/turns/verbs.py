@@ -93,8 +93,8 @@ class TurnVerbs:
         with self.tracer.span("prompt", parent=traceparent, session=session.id, turn=fresh.id) as span:
             turn, is_new = await self.store.turns.submit(fresh, newest, span.traceparent)
         if is_new:
-            self.dispatcher.kick(user, turn)
             await self.rooms.tell_turn(turn)
+            self.dispatcher.kick(user)
             await self._go_on_from_here(session)
         return turn
 
