@@ -27,7 +27,7 @@ _LISTED = 200
 INDEXES = [
     # MongoDB's TTL monitor runs once a minute; a check of our own makes expiry exact.
     IndexModel([("expiresAt", 1)], name="expiry", expireAfterSeconds=0),
-    IndexModel([("user", 1)], name="user"),
+    IndexModel([("user", 1), ("createdAt", -1)], name="newest"),
     IndexModel([("drone", 1)], name="drone", sparse=True),
 ]
 
@@ -126,7 +126,7 @@ class TokenStore:
     async def infos(self, caller: Identity) -> list[TokenInfo]:
         """The live tokens of the caller's account, the newest first, its own among them."""
         with store_errors():
-            documents = await self.collection.find({"user": caller.user}).sort("createdAt", -1).to_list(_LISTED)
+            documents = await self.collection.find({"user": caller.user}).sort("createdAt", -1).limit(_LISTED).to_list()
         return [_info(document, caller) for document in documents if _is_live(document)]
 
     async def rename(self, user: str, token_id: str, name: str | None) -> bool:

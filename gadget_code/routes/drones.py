@@ -11,7 +11,6 @@ from gadget_api.ids import new_id
 from gadget_api.model import utc_now
 from gadget_api.protocol import PROTOCOL_VERSION
 from gadget_api.tokens import DroneTokenName, TokenKind
-from gadget_api.turns import ChatTurnStatus
 from gadget_api.workspace import WorkspaceMode
 from gadget_code.routes.access import (
     DEFAULT_LIMIT,
@@ -103,7 +102,7 @@ async def _refuse_a_copy(service: Service, drone: DroneRegistration) -> None:
             ErrorCode.WORKSPACE_IN_USE,
             f"This workspace is in use at {place}; delete .gadget/workspace.json here if this folder is a copy of it.",
         )
-    turns = await service.store.turns.unfinished({"drone": drone.id, "status": ChatTurnStatus.PROCESSING})
+    turns = await service.store.turns.at_work_on(drone)
     if turns:
         raise Conflict(
             ErrorCode.WORKSPACE_IN_USE,
@@ -130,7 +129,7 @@ async def create_drone_token(
 async def list_drones(
     caller: IdeCaller, service: WithService, limit: Limit = DEFAULT_LIMIT, cursor: str | None = None
 ) -> Page[DroneRegistration]:
-    return await service.store.drones.page({"user": caller.user}, limit=limit, cursor=cursor)
+    return await service.store.drones.page({"user": caller.user}, limit=limit, cursor=cursor, hint="user")
 
 
 @router.get("/me")

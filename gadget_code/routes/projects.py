@@ -16,7 +16,7 @@ router = APIRouter(prefix="/projects", tags=["projects"])
 async def list_projects(
     caller: IdeCaller, service: WithService, limit: Limit = DEFAULT_LIMIT, cursor: str | None = None
 ) -> Page[Project]:
-    return await service.store.projects.page({"user": caller.user}, limit=limit, cursor=cursor)
+    return await service.store.projects.page({"user": caller.user}, limit=limit, cursor=cursor, hint="user")
 
 
 @router.post("", status_code=201)
@@ -40,7 +40,7 @@ async def change_project(project_id: str, changes: ProjectChanges, caller: IdeCa
     """New rules, and trust in the repository's own, count at once, in turns that run too."""
     project = await service.store.projects.change({"_id": project_id, "user": caller.user}, changes)
     if changes.rules is not None or changes.trusted is not None:
-        await service.policies.changed({"project": project.id})
+        await service.policies.changed({"user": project.user, "project": project.id})
     return project
 
 

@@ -20,7 +20,7 @@ router = APIRouter(prefix="/providers", tags=["providers"])
 async def list_providers(
     caller: IdeCaller, service: WithService, limit: Limit = DEFAULT_LIMIT, cursor: str | None = None
 ) -> Page[Provider]:
-    return await service.store.providers.page({"user": caller.user}, limit=limit, cursor=cursor)
+    return await service.store.providers.page({"user": caller.user}, limit=limit, cursor=cursor, hint="newest")
 
 
 @router.post("", status_code=201)

@@ -38,13 +38,9 @@ async def list_sessions(
     pinned: bool = False,
 ) -> Page[ListedSession]:
     """Those that are not archived, or those that are; with `pinned` those alone that are kept on top."""
-    query = {
-        "user": caller.user,
-        "archivedAt": {"$ne": None} if archived else None,
-        **({"project": project} if project else {}),
-        **({"pinnedAt": {"$ne": None}} if pinned else {}),
-    }
-    page = await service.store.sessions.page(query, limit=limit, cursor=cursor)
+    page = await service.store.sessions.listed(
+        caller.user, project=project or None, archived=archived, pinned=pinned, limit=limit, cursor=cursor
+    )
     latest = await latest_turns(service.store.turns, caller.user, [session.id for session in page.items])
     items = tuple(ListedSession(**dict(session), latest_turn=latest.get(session.id)) for session in page.items)
     return Page(items=items, next_cursor=page.next_cursor)
@@ -95,7 +91,7 @@ async def change_session(
     if changes.archived:
         await close_terminals(service.store, service.rooms, caller.user, session.id)
     if (session.level, session.rules) != (before.level, before.rules):
-        await service.policies.changed({"session": session.id})
+        await service.policies.changed({"user": session.user, "session": session.id})
     service.dispatcher.kick(caller.user)
     return session
 
@@ -104,7 +100,7 @@ async def change_session(
 async def delete_session(session_id: str, caller: IdeCaller, service: WithService) -> None:
     """Deletes the session with all its turns. Refused while one of them waits or runs."""
     session = await service.store.sessions.owned(caller.user, session_id)
-    if await service.store.turns.unfinished({"session": session.id}):
+    if await service.store.turns.unfinished({"user": session.user, "session": session.id}):
         raise Conflict(ErrorCode.TURN_NOT_RUNNING, "A turn of this session is not over; cancel it first.")
     await service.store.sessions.delete(caller.user, session.id)
     await close_terminals(service.store, service.rooms, caller.user, session.id)
@@ -122,7 +118,7 @@ async def list_turns(
     session_id: str, caller: IdeCaller, service: WithService, limit: Limit = DEFAULT_LIMIT, cursor: str | None = None
 ) -> Page[ChatTurn]:
     session = await service.store.sessions.owned(caller.user, session_id)
-    return await service.store.turns.page({"session": session.id}, limit=limit, cursor=cursor)
+    return await service.store.turns.page({"session": session.id}, limit=limit, cursor=cursor, hint="session")
 
 
 @router.post("/{session_id}/turns", status_code=201)
@@ -141,7 +137,7 @@ async def create_turn(
 async def get_queue(session_id: str, caller: IdeCaller, service: WithService) -> Queue:
     """What waits in the session, in the order in which it will run."""
     session = await service.store.sessions.owned(caller.user, session_id)
-    return Queue(items=tuple(await queue(service.store.turns, session.id)))
+    return Queue(items=tuple(await queue(service.store.turns, session.user, session.id)))
 
 
 @router.put("/{session_id}/queue")
@@ -157,12 +153,11 @@ async def get_context(
 ) -> HistoryPage:
     """The session's history as messages, for the drone that works on it: the turns after `afterTurn` and up to the one
     that it runs, oldest first. `nextCursor` is the next `afterTurn`."""
-    running = await service.store.turns.find(
-        {"session": session_id, "drone": caller.drone, "status": ChatTurnStatus.PROCESSING}
-    )
-    if running is None:
+    at_work = {"user": caller.user, "session": session_id, "drone": caller.drone, "status": ChatTurnStatus.PROCESSING}
+    running = await service.store.turns.unfinished(at_work)
+    if not running:
         raise NotFound("session at work on this drone")
-    return await history_page(service.store, session_id, after_turn=afterTurn, up_to=running)
+    return await history_page(service.store, session_id, after_turn=afterTurn, up_to=running[0])
 
 
 async def _check(

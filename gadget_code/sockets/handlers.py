@@ -128,7 +128,8 @@ class _IdeHandlers:
 
     async def select_session(self, connection: Connection, ask: c.SelectSession) -> c.SessionSelected:
         session = await self._store.sessions.owned(connection.identity.user, ask.chat_session_id)
-        latest = await self._store.turns.all({"session": session.id}, limit=_LATEST_TURNS, newest_first=True)
+        its = {"session": session.id}
+        latest = await self._store.turns.all(its, limit=_LATEST_TURNS, newest_first=True, hint="session")
         position = ask.after or start_of(latest)
         if connection.replay is not None:
             connection.replay.cancel()
@@ -284,7 +285,7 @@ class _DroneHandlers:
             self._service.background.start(self._lock_again(drone), f"lock of drone {drone.id}")
         elif ask.status is DroneStatus.BUSY:
             # Nor this: it asks the drone something.
-            self._service.background.start(self._service.leases.held(drone.id), f"turn of drone {drone.id}")
+            self._service.background.start(self._service.leases.held(drone), f"turn of drone {drone.id}")
 
     async def _lock_again(self, drone: DroneRegistration) -> None:
         """A drone forgets its lock with its connection; the one that still holds it is told."""

@@ -20,7 +20,7 @@ from gadget_api.turns import ChatTurn
 from gadget_code.auth import tokens
 from gadget_code.auth.tokens import TokenStore
 from gadget_code.settings import Settings
-from gadget_code.store import blobs, drones, events, images, inquiries, projects, sessions, turns, users
+from gadget_code.store import blobs, drones, events, images, inquiries, projects, providers, sessions, turns, users
 from gadget_code.store.blobs import BlobStore
 from gadget_code.store.drones import DroneStore
 from gadget_code.store.events import EventStore, StoredEvent
@@ -45,7 +45,7 @@ INDEXES: Mapping[str, Sequence[IndexModel]] = {
     "users": users.INDEXES,
     "tokens": tokens.INDEXES,
     "projects": projects.INDEXES,
-    "providers": [IndexModel([("user", 1)], name="user")],
+    "providers": providers.INDEXES,
     "drones": drones.INDEXES,
     "sessions": sessions.INDEXES,
     "turns": turns.INDEXES,

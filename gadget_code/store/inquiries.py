@@ -26,7 +26,9 @@ _KEEP = timedelta(days=30)
 
 INDEXES = [
     IndexModel([("user", 1), ("_id", -1)], name="user"),
-    IndexModel([("turn", 1)], name="turn"),
+    IndexModel([("user", 1), ("status", 1), ("_id", -1)], name="status"),
+    IndexModel([("user", 1), ("session", 1), ("_id", -1)], name="session"),
+    IndexModel([("turn", 1), ("_id", -1)], name="of a turn"),
     IndexModel([("expiresAt", 1)], name="pending", partialFilterExpression={"status": InquiryStatus.PENDING}),
     IndexModel([("turn", 1), ("status", 1)], name="open", partialFilterExpression={"store.taken": False}),
     IndexModel([("store.forgetAt", 1)], name="expiry", expireAfterSeconds=0, sparse=True),
@@ -68,7 +70,7 @@ class InquiryStore(Records[Inquiry]):
 
     async def overdue(self) -> list[Inquiry]:
         """Those that nobody answered in time."""
-        return await self.all({"status": InquiryStatus.PENDING, "expiresAt": {"$lte": utc_now()}})
+        return await self.all({"status": InquiryStatus.PENDING, "expiresAt": {"$lte": utc_now()}}, hint="pending")
 
     async def expire(self, inquiry: Inquiry) -> Inquiry | None:
         """Closes an overdue inquiry with its default; None when it is closed already."""
@@ -96,7 +98,7 @@ class InquiryStore(Records[Inquiry]):
         overtaken: list[Inquiry] = []
         for call, seq in calls.items():
             asked = {"turn": turn.id, "callId": call, "kind": InquiryKind.APPROVAL}
-            for inquiry in await self.all({**asked, "store.taken": False, "store.seq": {"$lt": seq}}):
+            for inquiry in await self.all({**asked, "store.taken": False, "store.seq": {"$lt": seq}}, hint="open"):
                 withdrawn = {"status": InquiryStatus.WITHDRAWN, "answeredAt": utc_now(), "store.taken": True}
                 open_ = {"_id": inquiry.id, "store.taken": False}
                 closed = await self.update({**open_, "status": InquiryStatus.PENDING}, withdrawn)
@@ -116,7 +118,7 @@ class InquiryStore(Records[Inquiry]):
         with store_errors():
             if await self.collection.find_one({"turn": turn.id}, {"_id": 1}) is None:
                 return []
-        pending = await self.all({"turn": turn.id, "status": InquiryStatus.PENDING})
+        pending = await self.all({"turn": turn.id, "status": InquiryStatus.PENDING}, hint="of a turn")
         closed = [
             await self.update({"_id": inquiry.id, "status": InquiryStatus.PENDING}, {"status": InquiryStatus.WITHDRAWN})
             for inquiry in pending
@@ -129,12 +131,12 @@ class InquiryStore(Records[Inquiry]):
 
     async def untaken(self, turn: ChatTurn) -> list[Inquiry]:
         """What the turn asked and has not heard the answer to, oldest first."""
-        return await self.all({"turn": turn.id, "store.taken": False})
+        return await self.all({"turn": turn.id, "store.taken": False}, hint="open")
 
     async def newest(self, turn: ChatTurn) -> list[Inquiry]:
         """What the turn asked last. An answer that it has heard may be needed again: the call that was approved may not
         have started before a crash."""
-        return await self.all({"turn": turn.id}, limit=_MAX_KNOWN, newest_first=True)
+        return await self.all({"turn": turn.id}, limit=_MAX_KNOWN, newest_first=True, hint="of a turn")
 
     async def undelivered(self) -> list[Inquiry]:
         """Those with an answer that has not reached their turn."""

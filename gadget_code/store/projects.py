@@ -8,7 +8,10 @@ from gadget_api.projects import Project
 from gadget_code.store.records import Document, Records
 from gadget_code.store.sessions import without
 
-INDEXES = [IndexModel([("user", 1), ("slug", 1)], name="slug", unique=True)]
+INDEXES = [
+    IndexModel([("user", 1), ("slug", 1)], name="slug", unique=True),
+    IndexModel([("user", 1), ("_id", -1)], name="user"),
+]
 
 
 class ProjectStore(Records[Project]):

@@ -3,6 +3,7 @@
 import asyncio
 
 from pydantic import SecretStr
+from pymongo import IndexModel
 from pymongo.asynchronous.collection import AsyncCollection
 
 from gadget_api.errors import NotFound
@@ -11,6 +12,8 @@ from gadget_api.model import utc_now
 from gadget_api.providers import NewProvider, Provider, ProviderChanges
 from gadget_code.store.records import SCHEMA_VERSION, Document, Records, store_errors
 from gadget_code.vault import Vault
+
+INDEXES = [IndexModel([("user", 1), ("_id", -1)], name="newest")]
 
 
 def _hint(key: str | None) -> str | None:

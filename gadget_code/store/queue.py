@@ -18,24 +18,28 @@ from gadget_code.store.transactions import in_transaction
 from gadget_code.store.turns import TurnStore
 
 
-async def queue(turns: TurnStore, session: str) -> list[ChatTurn]:
-    """What waits in the session, in the order in which it will run."""
-    return await turns.all({"session": session, "status": ChatTurnStatus.QUEUED})
+async def queue(turns: TurnStore, user: str, session: str) -> list[ChatTurn]:
+    """What waits in the session of this user, in the order in which it will run."""
+    return await turns.unfinished(_waits(user, session))
 
 
-async def reorder(turns: TurnStore, session: str, prompts: Sequence[str]) -> list[ChatTurn]:
+async def reorder(turns: TurnStore, user: str, session: str, prompts: Sequence[str]) -> list[ChatTurn]:
     """Puts these prompts, by `promptId`, first in the session's queue, in this order; answers the turns that have
     another id by that. One that a drone has begun already and lost stays before them. Raises Conflict when none of
     them waits."""
-    moved = await in_transaction(turns.collection, lambda transaction: _reorder(turns, transaction, session, prompts))
+    its = _waits(user, session)
+    moved = await in_transaction(turns.collection, lambda transaction: _reorder(turns, transaction, its, prompts))
     return [turns.read(document) for document in moved]
 
 
+def _waits(user: str, session: str) -> Document:
+    return {"user": user, "session": session, "status": ChatTurnStatus.QUEUED}
+
+
 async def _reorder(
-    turns: TurnStore, transaction: AsyncClientSession, session: str, prompts: Sequence[str]
+    turns: TurnStore, transaction: AsyncClientSession, its: Document, prompts: Sequence[str]
 ) -> list[Document]:
-    its = {"session": session, "status": ChatTurnStatus.QUEUED}
-    found = await turns.collection.find(its, session=transaction).sort("_id", 1).to_list()
+    found = await turns.collection.find(its, session=transaction, hint="unfinished").sort("_id", 1).to_list()
     waiting = [document for document in found if _may_move(document)]
     by_prompt = {document["promptId"]: document for document in waiting}
     named = [by_prompt[prompt] for prompt in dict.fromkeys(prompts) if prompt in by_prompt]
@@ -46,7 +50,9 @@ async def _reorder(
     if same is None:
         return []
     moved = ordered[same:]
-    newest = await turns.collection.find_one({"session": session}, {"_id": 1}, sort=[("_id", -1)], session=transaction)
+    newest = await turns.collection.find_one(
+        {"session": its["session"]}, {"_id": 1}, sort=[("_id", -1)], session=transaction, hint="session"
+    )
     assert newest is not None
     await turns.collection.delete_many({"_id": {"$in": [document["_id"] for document in moved]}}, session=transaction)
     last = str(newest["_id"])

@@ -4,7 +4,7 @@
 when it was taken back last.
 """
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pymongo import IndexModel
@@ -14,12 +14,18 @@ from gadget_api.errors import NotFound
 from gadget_api.model import utc_now
 from gadget_api.permissions import MAX_RULES, PermissionLevel, Rule
 from gadget_api.sessions import ChatSession, SessionMode
-from gadget_code.store.records import Document, Records, store_errors
+from gadget_code.store.records import Document, Page, Records, store_errors
 
 _LOCKED = {"lock.droneId": {"$gt": ""}}
+_EVER = {"$gt": datetime.fromtimestamp(0, UTC)}
 
 INDEXES = [
     IndexModel([("user", 1), ("_id", -1)], name="user"),
+    IndexModel([("user", 1), ("archivedAt", 1), ("_id", -1)], name="listed"),
+    IndexModel([("user", 1), ("_id", -1)], name="archived", partialFilterExpression={"archivedAt": _EVER}),
+    IndexModel([("user", 1), ("_id", -1)], name="pinned", partialFilterExpression={"pinnedAt": _EVER}),
+    IndexModel([("user", 1), ("project", 1), ("archivedAt", 1), ("_id", -1)], name="project"),
+    IndexModel([("user", 1), ("provider", 1)], name="provider"),
     IndexModel([("user", 1), ("lock.droneId", 1)], name="locks", partialFilterExpression=_LOCKED),
 ]
 
@@ -33,6 +39,26 @@ class SessionStore(Records[ChatSession]):
         if "level" not in document and document.get("mode") == SessionMode.PLAN:
             document["level"] = PermissionLevel.PLAN
         return super().read(document)
+
+    async def listed(
+        self, user: str, *, project: str | None, archived: bool, pinned: bool, limit: int, cursor: str | None
+    ) -> Page[ChatSession]:
+        """The user's sessions that are not archived, or those that are; of a project, and pinned ones alone, if so
+        asked."""
+        query = {
+            "user": user,
+            "archivedAt": _EVER if archived else None,
+            **({"project": project} if project is not None else {}),
+            **({"pinnedAt": _EVER} if pinned else {}),
+        }
+        hint: str | None
+        if pinned:
+            hint = "pinned"
+        elif archived:
+            hint = "archived" if project is None else None  # few of a project or most: MongoDB finds out which
+        else:
+            hint = "listed" if project is None else "project"
+        return await self.page(query, limit=limit, cursor=cursor, hint=hint)
 
     async def add_rule(self, session: str, rule: Rule) -> ChatSession | None:
         """None when it has the rule, or `MAX_RULES` others."""

@@ -9,6 +9,7 @@ from pymongo import IndexModel, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 
 from gadget_api.budgets import Spent
+from gadget_api.drones import DroneRegistration
 from gadget_api.errors import Conflict, NotFound
 from gadget_api.ids import id_after, new_id
 from gadget_api.model import utc_now
@@ -22,6 +23,8 @@ UNFINISHED = [ChatTurnStatus.QUEUED, ChatTurnStatus.PROCESSING]
 PAID = {"store.copyOf": None}
 """Matches turns that cost something: a fork's copies did not."""
 
+_CHANGED_FILES = {"checkpoint": {"$gt": ""}}
+
 INDEXES = [
     IndexModel([("session", 1), ("_id", -1)], name="session"),
     IndexModel([("session", 1), ("promptId", 1)], name="prompt", unique=True),
@@ -30,6 +33,7 @@ INDEXES = [
         name="unfinished",
         partialFilterExpression={"status": {"$in": UNFINISHED}},
     ),
+    IndexModel([("session", 1), ("_id", 1)], name="changed files", partialFilterExpression=_CHANGED_FILES),
     IndexModel([("steers.0.steerId", 1)], name="steers", sparse=True),
     IndexModel([("user", 1), ("_id", -1)], name="user"),
     IndexModel([("formerIds", 1)], name="former ids", partialFilterExpression={"formerIds": {"$gt": ""}}),
@@ -188,7 +192,7 @@ class TurnStore(Records[ChatTurn]):
     async def ended_with_steers(self) -> list[ChatTurn]:
         """Turns that ended by themselves before a message which was accepted for them came before the model."""
         ended = {"$in": [ChatTurnStatus.FINISHED, ChatTurnStatus.ERROR]}
-        return await self.all({"steers.0.steerId": {"$gt": ""}, "status": ended})
+        return await self.all({"steers.0.steerId": {"$gt": ""}, "status": ended}, hint="steers")
 
     async def fence(self, turn: ChatTurn) -> ChatTurn | None:
         """Raises the turn's epoch: from here on only who knows that may write its events. None when it has gone on
@@ -243,7 +247,7 @@ class TurnStore(Records[ChatTurn]):
         }
         with store_errors():
             rows = await (
-                await self.collection.aggregate([{"$match": begun}, {"$group": {"_id": None, **sums}}])
+                await self.collection.aggregate([{"$match": begun}, {"$group": {"_id": None, **sums}}], hint="session")
             ).to_list()
         if not rows:
             return Spent()
@@ -255,21 +259,28 @@ class TurnStore(Records[ChatTurn]):
         await self.update({"_id": turn.id}, {}, inc={"store.waitedMs": ms})
 
     async def unfinished(self, query: Mapping[str, Any]) -> list[ChatTurn]:
-        """Queued and processing turns, oldest first."""
-        return await self.all({"status": {"$in": UNFINISHED}, **query})
+        """Queued and processing turns, oldest first. A query that names their user looks at nobody else's."""
+        return await self.all({"status": {"$in": UNFINISHED}, **query}, hint="unfinished")
+
+    async def at_work_on(self, drone: DroneRegistration) -> list[ChatTurn]:
+        """The turns that the drone holds."""
+        return await self.unfinished({"user": drone.user, "drone": drone.id, "status": ChatTurnStatus.PROCESSING})
 
     async def users_with_queued(self) -> list[str]:
         with store_errors():
             return list(await self.collection.distinct("user", {"status": ChatTurnStatus.QUEUED}))
 
-    async def count_queued(self, session: str) -> int:
+    async def count_queued(self, user: str, session: str) -> int:
+        """How many wait in the session of this user."""
+        waiting = {"user": user, "session": session, "status": ChatTurnStatus.QUEUED}
         with store_errors():
-            return await self.collection.count_documents({"session": session, "status": ChatTurnStatus.QUEUED})
+            return await self.collection.count_documents(waiting, hint="unfinished")
 
     async def newest(self, session: str) -> str | None:
         """The id of the session's newest turn."""
+        its = {"session": session}
         with store_errors():
-            document = await self.collection.find_one({"session": session}, {"_id": 1}, sort=[("_id", -1)])
+            document = await self.collection.find_one(its, {"_id": 1}, sort=[("_id", -1)], hint="session")
         return None if document is None else str(document["_id"])
 
     async def before(self, turn: ChatTurn) -> tuple[str | None, str | None]:
@@ -277,7 +288,7 @@ class TurnStore(Records[ChatTurn]):
         prompt began."""
         so_far = {"session": turn.session, "_id": {"$lte": turn.id}, "reverted": {"$ne": True}}
         with store_errors():
-            found = self.collection.find(so_far, {"store.traceparent": 1}).sort("_id", -1).limit(2)
+            found = self.collection.find(so_far, {"store.traceparent": 1}, hint="session").sort("_id", -1).limit(2)
             traces = {str(document["_id"]): document.get("store", {}).get("traceparent") async for document in found}
         traceparent = traces.pop(turn.id, None)
         return next(iter(traces), None), traceparent
@@ -287,13 +298,14 @@ class TurnStore(Records[ChatTurn]):
         window: dict[str, str] = {"$lte": up_to}
         if after is not None:
             window["$gt"] = after
-        return await self.all({"session": session, "_id": window, "reverted": {"$ne": True}}, limit=limit)
+        query = {"session": session, "_id": window, "reverted": {"$ne": True}}
+        return await self.all(query, limit=limit, hint="session")
 
     async def from_turn(self, session: str, turn: str) -> list[tuple[str, int]]:
         """The session's turns from this one on, oldest first: the id of each, and its last seq."""
         query = {"session": session, "_id": {"$gte": turn}}
         with store_errors():
-            found = self.collection.find(query, {"_id": 1, "lastSeq": 1}).sort("_id", 1)
+            found = self.collection.find(query, {"_id": 1, "lastSeq": 1}, hint="session").sort("_id", 1)
             return [(str(document["_id"]), int(document["lastSeq"])) async for document in found]
 
     async def copy(self, turn: ChatTurn, copy: str, session: str) -> None:
@@ -308,7 +320,8 @@ class TurnStore(Records[ChatTurn]):
 
     async def first_with_checkpoint(self, session: str) -> ChatTurn | None:
         """The session's first turn that counts and changed files."""
-        found = await self.all({"session": session, "checkpoint": {"$gt": ""}, "reverted": {"$ne": True}}, limit=1)
+        counts = {"session": session, **_CHANGED_FILES, "reverted": {"$ne": True}}
+        found = await self.all(counts, limit=1, hint="changed files")
         return found[0] if found else None
 
     async def take_back(self, turns: list[str], at: datetime) -> None:
@@ -318,12 +331,13 @@ class TurnStore(Records[ChatTurn]):
                 {"_id": {"$in": turns}}, {"$set": {"reverted": True, "store.revertedAt": at}}
             )
 
-    async def bring_back(self, session: str, at: datetime) -> list[ChatTurn]:
-        """Those that were taken back `at`, oldest first: they count again."""
-        query = {"session": session, "reverted": True, "store.revertedAt": at}
-        turns = await self.all(query, limit=100_000)
+    async def bring_back(self, session: str, since: str, at: datetime) -> list[ChatTurn]:
+        """Those from the turn `since` on that were taken back `at`, oldest first: they count again."""
+        query = {"session": session, "_id": {"$gte": since}, "reverted": True, "store.revertedAt": at}
+        turns = await self.all(query, limit=100_000, hint="session")
+        changes = {"$set": {"reverted": False}, "$unset": {"store.revertedAt": ""}}
         with store_errors():
-            await self.collection.update_many(query, {"$set": {"reverted": False}, "$unset": {"store.revertedAt": ""}})
+            await self.collection.update_many(query, changes, hint="session")
         return turns
 
     async def images_of(self, session: str) -> list[str]:
@@ -342,6 +356,10 @@ class TurnStore(Records[ChatTurn]):
             await self.collection.delete_many({"session": session})
 
     async def count_by_status(self) -> dict[str, int]:
+        """Those that wait, those at work, and all others as `over`: nobody looks at each of those."""
+        counts: dict[str, int] = {}
         with store_errors():
-            rows = await (await self.collection.aggregate([{"$group": {"_id": "$status", "n": {"$sum": 1}}}])).to_list()
-        return {row["_id"]: row["n"] for row in rows}
+            for status in UNFINISHED:
+                counts[status] = await self.collection.count_documents({"status": status}, hint="unfinished")
+            every = await self.collection.estimated_document_count()
+        return {**counts, "over": max(0, every - sum(counts.values()))}

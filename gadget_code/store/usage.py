@@ -48,7 +48,7 @@ async def usage(turns: TurnStore, user: str, by: UsageBy, since: datetime, until
     ]
     with store_errors():
         try:
-            rows = await (await turns.collection.aggregate(pipeline, maxTimeMS=_MAX_MS)).to_list()
+            rows = await (await turns.collection.aggregate(pipeline, maxTimeMS=_MAX_MS, hint="user")).to_list()
         except ExecutionTimeout as exc:
             raise InvalidInput("These are too many turns to add up; ask for a shorter time.") from exc
     items = tuple(UsageRow.model_validate({"key": str(row.pop("_id")), **row}) for row in rows)

@@ -11,7 +11,10 @@ from gadget_api.users import User
 from gadget_code.store.records import Document, Records, store_errors
 from gadget_code.store.transactions import in_transaction
 
-INDEXES = [IndexModel([("email", 1)], name="email", unique=True)]
+INDEXES = [
+    IndexModel([("email", 1)], name="email", unique=True),
+    IndexModel([("isAdmin", 1)], name="administrators", partialFilterExpression={"isAdmin": True}),
+]
 
 OWNER_ID = "owner"
 """The first account of an install has this id, so that it can be made once only."""

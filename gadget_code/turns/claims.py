@@ -62,7 +62,7 @@ async def claimed(store: Store, dispatcher: Dispatcher, session: ChatSession) ->
 
 async def check_idle(store: Store, session: ChatSession) -> None:
     """Raises Conflict while a turn of the session waits or runs."""
-    if await store.turns.unfinished({"session": session.id}):
+    if await store.turns.unfinished({"user": session.user, "session": session.id}):
         raise Conflict(ErrorCode.TURN_NOT_RUNNING, "A turn of this session is not over; cancel it first.")
 
 

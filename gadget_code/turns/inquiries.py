@@ -138,9 +138,9 @@ class Inquiries:
             changed = await self._store.sessions.add_rule(session.id, rule)
             if changed is not None:
                 await self._rooms.tell_user(inquiry.user, "sessionUpdated", SessionUpdated(session=changed))
-                await self._policies.changed({"session": session.id})
+                await self._policies.changed({"user": session.user, "session": session.id})
         elif await self._store.projects.add_rule(session.project, rule) is not None:
-            await self._policies.changed({"project": session.project})
+            await self._policies.changed({"user": session.user, "project": session.project})
 
 
 def _rule_of(inquiry: Inquiry, answer: Answer) -> Rule | None:

@@ -56,7 +56,7 @@ class Leases:
 
     async def lost(self, drone: DroneRegistration) -> None:
         """The drone is not connected any more: its turn says why it waits."""
-        for turn in await self._of(drone.id):
+        for turn in await self._store.turns.at_work_on(drone):
             await self._wait_for_drone(turn, drone)
 
     async def begin(self, drone: str, turn_id: str, epoch: int | None) -> ChatTurn:
@@ -66,15 +66,17 @@ class Leases:
             raise Conflict(ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
         return turn
 
-    async def held(self, drone: str) -> None:
+    async def held(self, drone: DroneRegistration) -> None:
         """The drone says that it works: its turn waits for no drone, and gets what was said to it meanwhile, and what
         it may do now. When its turn has gone on without it, it is told."""
-        turns = await self._of(drone)
+        turns = await self._store.turns.at_work_on(drone)
         for turn in turns:
             await self._goes_on(turn, self._policies.tell)
-        named = await self._store.drones.find({"_id": drone})
+        named = await self._store.drones.find({"_id": drone.id})
         if named is not None and named.turn is not None and all(turn.id != named.turn for turn in turns):
-            await self._recorder.revoke(drone, named.turn, ErrorCode.TURN_OVER, "This turn went on without this drone.")
+            await self._recorder.revoke(
+                drone.id, named.turn, ErrorCode.TURN_OVER, "This turn went on without this drone."
+            )
 
     async def begun(self, turn: ChatTurn) -> None:
         """`held`, for a turn that its drone has just begun."""
@@ -97,7 +99,7 @@ class Leases:
         drone = await self._store.drones.find({"_id": drone_id})
         if drone is None:
             return None
-        if turns := await self._of(drone_id):
+        if turns := await self._store.turns.at_work_on(drone):
             offered = await self._store.drones.was_just_claimed(drone_id)
             if any(turn.id == offered for turn in turns):
                 return None
@@ -200,9 +202,6 @@ class Leases:
                 await self._wait_for_drone(turn, drone)
             elif drone.status is DroneStatus.BUSY and drone.turn == turn.id:
                 await self._is_at_work(turn)
-
-    async def _of(self, drone: str) -> list[ChatTurn]:
-        return await self._store.turns.unfinished({"drone": drone, "status": ChatTurnStatus.PROCESSING})
 
     async def _wait_for_drone(self, turn: ChatTurn, drone: DroneRegistration | None) -> None:
         ways_out = "cancel it, or continue on another drone"

@@ -78,7 +78,7 @@ class Reverting:
                 files = await self._files(session, await self._from(session, first, claim.newest), revert.redo)
             restored = await self._restore_for(claim, files) if files is not None else None
             await self._write(claim, {}, inc={"historyVersion": 1})
-            turns = await self.store.turns.bring_back(session.id, revert.at)
+            turns = await self.store.turns.bring_back(session.id, revert.turn, revert.at)
             await self._tell(await self._write(claim, {"revert": None}))
         await self._tell_turns(turns)
         return _answer(turns, restored)
@@ -134,7 +134,7 @@ class Reverting:
     async def _from(self, session: ChatSession, first: ChatTurn, newest: str | None) -> list[ChatTurn]:
         """Those that are over. One that came after we looked for such that are not is none of them."""
         window = {"$gte": first.id, "$lte": newest or first.id}
-        turns = await self.store.turns.all({"session": session.id, "_id": window}, limit=100_000)
+        turns = await self.store.turns.all({"session": session.id, "_id": window}, limit=100_000, hint="session")
         return [turn for turn in turns if turn.status.is_over]
 
     async def _may_redo(self, claim: Claim) -> bool:

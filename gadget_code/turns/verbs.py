@@ -63,7 +63,7 @@ class TurnVerbs:
         check_prompt(content)
         session, queued, newest = await asyncio.gather(
             self.store.sessions.owned(user, session_id),
-            self.store.turns.count_queued(session_id),
+            self.store.turns.count_queued(user, session_id),
             self.store.turns.newest(session_id),
         )
         if queued >= MAX_QUEUED:
@@ -110,10 +110,10 @@ class TurnVerbs:
         """Puts these prompts first in the session's queue, in this order; the queue as it is then. Raises Conflict when
         none of them waits."""
         session = await self.store.sessions.owned(user, session_id)
-        for turn in await reorder(self.store.turns, session.id, prompts):
+        for turn in await reorder(self.store.turns, user, session.id, prompts):
             await self.rooms.tell_turn(turn)
         self.dispatcher.kick(user)
-        return await queue(self.store.turns, session.id)
+        return await queue(self.store.turns, user, session.id)
 
     async def cancel(self, user: str, turn_id: str) -> None:
         """Ends the turn, through its drone when that answers; a queued one is withdrawn. Raises Conflict when over."""

@@ -29,7 +29,7 @@ async def queued(store: Store, names: str) -> list[ChatTurn]:
 
 
 async def order(store: Store) -> str:
-    return "".join(waiting.prompt_id for waiting in await queue(store.turns, "s"))
+    return "".join(waiting.prompt_id for waiting in await queue(store.turns, "u", "s"))
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ async def test_those_that_are_named_come_first_and_what_is_unknown_is_passed_ove
     store: Store, wanted: str, expected: str
 ) -> None:
     before = await queued(store, "abcd")
-    moved = await reorder(store.turns, "s", wanted)
+    moved = await reorder(store.turns, "u", "s", wanted)
     assert await order(store) == expected
     same = next((n for n in range(4) if expected[n] != "abcd"[n]), 4)
     assert [one.prompt_id for one in moved] == list(expected[same:])
@@ -56,13 +56,13 @@ async def test_those_that_are_named_come_first_and_what_is_unknown_is_passed_ove
 async def test_none_that_waits_is_said(store: Store) -> None:
     await queued(store, "ab")
     with pytest.raises(Conflict, match="None of these prompts waits"):
-        await reorder(store.turns, "s", ["x"])
+        await reorder(store.turns, "u", "s", ["x"])
 
 
 async def test_one_that_a_drone_has_begun_and_lost_stays_first(store: Store) -> None:
     first = await store.turns.insert(turn(prompt_id="a", last_seq=3))
     await queued(store, "bc")
-    await reorder(store.turns, "s", "cba")
+    await reorder(store.turns, "u", "s", "cba")
     assert await order(store) == "acb"
     assert (await store.turns.owned("u", first.id)).former_ids == ()
 
@@ -70,7 +70,7 @@ async def test_one_that_a_drone_has_begun_and_lost_stays_first(store: Store) -> 
 async def test_a_message_that_waits_and_what_only_the_store_knows_go_with_the_prompt(store: Store) -> None:
     _, b = await queued(store, "ab")
     await store.turns.add_steer(b, Steer(steer_id="s1", content="And this."))
-    [moved, _] = await reorder(store.turns, "s", "b")
+    [moved, _] = await reorder(store.turns, "u", "s", "b")
     assert [steer.steer_id for steer in moved.steers] == ["s1"]
     document = await store.turns.collection.find_one({"_id": moved.id})
     assert document is not None
@@ -88,7 +88,7 @@ async def test_while_it_is_dispatched_and_added_to_nothing_is_lost_doubled_or_ou
     async def dispatch() -> None:
         """As the dispatcher: the first that it sees waiting, or it looks again."""
         while len(ran) < len(names):
-            seen = await queue(store.turns, "s")
+            seen = await queue(store.turns, "u", "s")
             if seen:
                 started = await store.turns.move(seen[0], DISPATCH, ChatTurnStatus.PROCESSING, {})
                 ran.extend([started] if started is not None else [])
@@ -97,7 +97,7 @@ async def test_while_it_is_dispatched_and_added_to_nothing_is_lost_doubled_or_ou
     async def shuffle() -> None:
         while len(ran) < len(names):
             try:
-                await reorder(store.turns, "s", chance.sample(names, len(names)))
+                await reorder(store.turns, "u", "s", chance.sample(names, len(names)))
             except GadgetError:
                 assert len(ran) < len(names) or not await order(store)
             await asyncio.sleep(0.002)
