@@ -50,6 +50,10 @@ class Rooms:
         """By drone that did not answer in time, and has not since: until when who is in a hurry does not wait for it
         (monotonic seconds)."""
 
+    def is_here(self, socket: str) -> bool:
+        """Whether this connection is one of this process that stands: it has not left, and is not leaving."""
+        return bool(self._server.manager.is_connected(socket, "/"))
+
     async def tell_user(self, user: str, event: str, message: WireModel) -> None:
         """To every IDE connection of the user."""
         await self._server.emit(event, message.to_wire(), room=user_room(user))

@@ -148,7 +148,9 @@ class Recorder:
 
     def live(self, session: str) -> Live | None:
         """The session's running turn, when its events come through this process."""
-        stream = next((s for s in self._streams.values() if s.turn.session == session), None)
+        # The newest: one before it may have gone on through another process, whose drone's old connection stands here.
+        of_session = (s for s in self._streams.values() if s.turn.session == session)
+        stream = max(of_session, key=lambda s: s.turn.id, default=None)
         if stream is None:
             return None
         relayed = [stored for stored, event in stream.unstored if not isinstance(event, WorkOrderComplete)]
@@ -290,8 +292,11 @@ class Recorder:
                 await self.revoke(drone, turn.id, ErrorCode.TURN_OVER, "This turn is over.")
             return None
 
-    async def _open(self, socket: str, turn: ChatTurn) -> Stream:
+    async def _open(self, socket: str, turn: ChatTurn) -> Stream | None:
+        """None when the connection has left meanwhile: nobody would let go of its stream any more."""
         prices = await prices_of(self._store, turn)
+        if not self._rooms.is_here(socket):
+            return None
         stream = Stream(socket=socket, turn=turn, prices=prices, last_seq=turn.last_seq, backlog=self._backlog)
         self._streams[turn.id] = stream
         return stream

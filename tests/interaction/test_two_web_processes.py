@@ -1,5 +1,7 @@
 """Two web processes behind Redis: it does not matter which of them holds whose socket."""
 
+import asyncio
+import json
 import os
 import shutil
 from collections.abc import AsyncIterator
@@ -10,7 +12,7 @@ import pytest
 
 from gadget_ai.testing.script import Call, Reply, Script, Text
 from gadget_ai.testing.server import ScriptedServer
-from tests.gadget_code.peers import Played, PlayedDrone, a_session, a_turn
+from tests.gadget_code.peers import Played, PlayedDrone, RawSocket, a_session, a_turn, is_processing
 from tests.harness import Drone, Ide, Process, User, Web, clean_environment, repository, until
 
 
@@ -126,3 +128,73 @@ async def test_a_watcher_on_one_process_sees_what_a_drone_on_the_other_does(
 def _once_and_in_order(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What a client makes of a stream that comes through another process: repeats are dropped, by `seq`."""
     return [event for _, event in sorted({event["seq"]: event for event in events}.items())]
+
+
+async def test_a_drone_that_was_cut_off_as_it_began_leaves_nothing_that_hides_who_goes_on(
+    two_webs: tuple[Web, Web],
+) -> None:
+    one, two = two_webs
+    async with await one.user() as user, PlayedDrone(user) as lost:
+        far = User(two.url, user.email, user.password, user.token, user.document)
+        async with far, PlayedDrone(far, "other") as other:
+            turn = await a_turn(user, await a_session(user, drone=lost.id))
+            await lost.order(turn["_id"])
+            await is_processing(user, turn["_id"])
+            begin = {"mode": "agent", "turnId": turn["_id"], "epoch": 1}
+            async with RawSocket(one.url, origin=None) as raw:
+                await raw.sign_in({"token": lost.token})
+                # Cut off right behind its question: process one says yes to nobody.
+                await raw.send(f"42{json.dumps(['requestWorkspaceMode', begin])}")
+
+            async def is_lost() -> bool | None:
+                return (await user.get(f"/turns/{turn['_id']}"))["waiting"] == "droneLost" or None
+
+            await until(is_lost)
+            await far.post(f"/turns/{turn['_id']}/continue", {"droneId": other.id})
+            order = await other.order(turn["_id"])
+            assert (await other.call("requestWorkspaceMode", {**begin, "epoch": order["epoch"]}))["ok"]
+            played = Played(turn, epoch=order["epoch"])
+            await other.send(played.response())
+            await other.acked(turn["_id"], 1)
+            came_over = other.same_drone(user)
+            await came_over.connect()
+            await came_over.report("busy")
+            await came_over.send(played.complete())
+            await came_over.acked_or_revoked(turn["_id"], 2)
+            assert came_over.count("turnRevoked") == 0
+            assert (await user.until_over(turn["_id"]))["status"] == "finished"
+            await came_over.disconnect()
+
+
+async def test_a_watcher_sees_the_turn_that_runs_though_one_before_it_ended_through_the_other_process(
+    two_webs: tuple[Web, Web],
+) -> None:
+    one, two = two_webs
+    async with await one.user() as user, PlayedDrone(user) as first:
+        far = User(two.url, user.email, user.password, user.token, user.document)
+        session = await a_session(user)
+        before = await a_turn(user, session)
+        await first.order(before["_id"])
+        played = Played(before)
+        await first.send(played.response())
+        await first.acked(before["_id"], 1)
+        # Its network has changed; process one does not know yet that the old connection is dead.
+        moved = first.same_drone(far)
+        await moved.connect()
+        await moved.report("busy")
+        await moved.send(played.complete())
+        await moved.acked(before["_id"], 2)
+        async with PlayedDrone(user, "second") as second:
+            turn = await a_turn(user, session)
+            order = await second.order(turn["_id"])
+            played = Played(turn, epoch=order["epoch"])
+            async with Ide(user) as ide:
+                for seq in range(1, 6):
+                    # The next one is relayed, and not stored yet, when the watcher comes.
+                    await second.send(played.response())
+                    await asyncio.sleep(0.02)
+                    await ide.select(session["_id"], after=(turn["_id"], seq - 1))
+                    await ide.until(lambda name, p, seq=seq: name == "response" and p["seq"] == seq, 3)
+                    await second.acked(turn["_id"], seq)
+        await moved.disconnect()
+        await far.http.aclose()
