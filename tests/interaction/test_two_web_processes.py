@@ -125,6 +125,10 @@ async def test_a_watcher_on_one_process_sees_what_a_drone_on_the_other_does(
             drone.stop()
 
 
+async def _sees(ide: Ide, event: dict[str, Any]) -> None:
+    await ide.until(lambda name, p: (name, p) == (event["type"], event))
+
+
 def _once_and_in_order(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What a client makes of a stream that comes through another process: repeats are dropped, by `seq`."""
     return [event for _, event in sorted({event["seq"]: event for event in events}.items())]
@@ -189,12 +193,12 @@ async def test_a_watcher_sees_the_turn_that_runs_though_one_before_it_ended_thro
             order = await second.order(turn["_id"])
             played = Played(turn, epoch=order["epoch"])
             async with Ide(user) as ide:
-                for seq in range(1, 6):
+                for event in [played.response() for _ in range(5)]:
                     # The next one is relayed, and not stored yet, when the watcher comes.
-                    await second.send(played.response())
+                    await second.send(event)
                     await asyncio.sleep(0.02)
-                    await ide.select(session["_id"], after=(turn["_id"], seq - 1))
-                    await ide.until(lambda name, p, seq=seq: name == "response" and p["seq"] == seq, 3)
-                    await second.acked(turn["_id"], seq)
+                    await ide.select(session["_id"], after=(turn["_id"], event["seq"] - 1))
+                    await _sees(ide, event)
+                    await second.acked(turn["_id"], event["seq"])
         await moved.disconnect()
         await far.http.aclose()
