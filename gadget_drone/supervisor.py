@@ -37,7 +37,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from gadget_drone.sandbox.enter import Inside
@@ -51,12 +51,14 @@ _GIVE_UP_S = 60.0
 _LOOK_EVERY_S = 0.02
 _LOOK_AT_GROUP_S = 1.0
 _PR_SET_CHILD_SUBREAPER = 36
-_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+_ALL_SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+"""A command ignores none at first. What starts a drone in the background ignores SIGINT, and Ctrl+C would do nothing in
+its terminals."""
 
 
 def main() -> None:
-    asked_to_end = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    ignored_here = [number for number in asked_to_end if signal.signal(number, signal.SIG_IGN) != signal.SIG_IGN]
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the forks
     link_fd, *sandbox = sys.argv[1:]
     link = socket.socket(fileno=int(link_fd))
@@ -79,7 +81,7 @@ def main() -> None:
         if pid == 0:
             try:
                 os.close(taken)
-                _serve(link, takes, (*ignored_here, *_IGNORED_BY_PYTHON), inside)
+                _serve(link, takes, inside)
             finally:
                 os._exit(0)
         os.close(takes)
@@ -123,7 +125,7 @@ def _is_closed(link: socket.socket) -> bool:
         return False
 
 
-def _serve(link: socket.socket, takes: int, default_signals: Collection[int], inside: Inside | None) -> None:
+def _serve(link: socket.socket, takes: int, inside: Inside | None) -> None:
     """The fork for the next command, and everything that need not wait for it; `takes` is closed when it has come."""
     os.setsid()
     is_subreaper = _become_subreaper()
@@ -147,13 +149,12 @@ def _serve(link: socket.socket, takes: int, default_signals: Collection[int], in
     with drone:  # closed before the memory is given back: the drone waits for that
         if refusal is not None:
             return _say(drone, refusal.errno)
-        _supervise(drone, streams, default_signals, is_subreaper, child_ended, is_inside=inside is not None)
+        _supervise(drone, streams, is_subreaper, child_ended, is_inside=inside is not None)
 
 
 def _supervise(
     drone: socket.socket,
     streams: Sequence[int],
-    default_signals: Collection[int],
     is_subreaper: bool,
     child_ended: int,
     *,
@@ -176,7 +177,7 @@ def _supervise(
             dict(variable.split(b"=", 1) for variable in variables),
             file_actions=_in_terminal(output) if is_terminal else _in_streams(output, stdin),
             setsid=True,
-            setsigdef=default_signals,
+            setsigdef=_ALL_SIGNALS,
         )
     except OSError as error:
         return _say(drone, error.errno)

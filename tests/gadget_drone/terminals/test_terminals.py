@@ -55,6 +55,22 @@ async def test_it_begins_in_the_project_where_that_is_cloned(bench: Bench) -> No
     await bench.until_heard(terminal, f"{bench.workspace.dir}/hello\r\n")
 
 
+async def test_ctrl_c_reaches_what_runs_though_the_drone_was_started_without_it(bench: Bench) -> None:
+    """As a shell starts what is to run in the background."""
+    before = [(number, signal.signal(number, signal.SIG_IGN)) for number in (signal.SIGINT, signal.SIGQUIT)]
+    try:
+        terminal = await bench.open()
+        pid = await shell_pid(bench, terminal)
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+    for key in (b"\x03", b"\x1c"):
+        await bench.type(terminal, "sleep 600\n")
+        await until(lambda: foreground(pid) != pid and Path(f"/proc/{foreground(pid)}/comm").read_text() == "sleep\n")
+        await bench.type(terminal, key)
+        await until(lambda: foreground(pid) == pid)
+
+
 async def test_it_is_the_controlling_terminal_of_a_session_of_its_own(bench: Bench) -> None:
     terminal = await bench.open()
     pid = await shell_pid(bench, terminal)
