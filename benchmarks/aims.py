@@ -38,7 +38,8 @@ class Aim:
     def sentence(self) -> str:
         sign = "<=" if self.way == "at most" else ">="
         unit = "x floor" if self.judged == "ratio" else self.unit
-        return f"{sign} {self.limit:.4g} {unit}"
+        limit = f"{self.limit:,.0f}" if self.limit >= 1000 else f"{self.limit:.4g}"
+        return f"{sign} {limit} {unit}"
 
 
 TABLE = (
