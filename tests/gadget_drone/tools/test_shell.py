@@ -37,7 +37,7 @@ async def file_with(path: Path, lines: int = 1) -> list[str]:
 def is_running(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second where it goes while it is read
         return False
 
 
