@@ -30,9 +30,11 @@ class Aim:
     def is_met(self, figure: float) -> bool:
         return figure <= self.limit if self.way == "at most" else figure >= self.limit
 
-    def here(self, floor: float) -> "Aim":
-        """The aim at the speed of a machine with this floor."""
-        return replace(self, limit=self.limit * floor / self.floor, floor=floor) if self.floor else self
+    def here(self, floor: float | None) -> "Aim | None":
+        """The aim at the speed of a machine with this floor; None where one of the two floors is not known."""
+        if self.floor is None or floor is None:
+            return None
+        return replace(self, limit=self.limit * floor / self.floor, floor=floor)
 
     @property
     def sentence(self) -> str:

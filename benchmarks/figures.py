@@ -62,9 +62,7 @@ class Row:
 
     @property
     def aim_here(self) -> Aim | None:
-        """An absolute aim at this machine's speed; None where its floor is not known there or here."""
-        aim = self.aim
-        return aim.here(self.floor) if aim is not None and aim.floor is not None and self.floor is not None else None
+        return self.aim.here(self.floor) if self.aim is not None else None
 
     @property
     def is_met_here(self) -> bool | None:
