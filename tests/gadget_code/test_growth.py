@@ -123,10 +123,10 @@ def admin(own_web: Web, mongodb_url: str) -> Iterator[Store]:
 
 
 async def _cost(admin: Store, ask: Callable[[Document], Awaitable[object]], session: Document) -> dict[str, int]:
-    await ask(session)  # what is read once is read
-    with admin.counted() as cost:
-        await ask(session)
-        await admin.quiet()
+    for _ in range(2):  # what is read once is read, and what the first one left in the background is done
+        with admin.counted() as cost:
+            await ask(session)
+            await admin.quiet()
     return cost
 
 
@@ -143,6 +143,7 @@ async def test_a_large_session_costs_no_more_than_a_small_one(own_web: Web, admi
         async def watch(session: Document) -> None:
             async with Ide(user) as ide:
                 await ide.select(session["_id"])
+                await admin.quiet()  # the replay has reached the end
 
         async def turn(session: Document) -> None:
             done = await a_finished_turn(user, drone, session, "Go on.", {"type": "response", "content": "hm"})

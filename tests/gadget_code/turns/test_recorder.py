@@ -315,14 +315,11 @@ async def test_a_drone_that_refuses_gets_the_turn_again_when_it_is_free(user: Us
         "ok": False,
         "error": {"code": "droneBusy", "message": "It works on something.", "retryable": True},
     }
-    turn = await a_turn(user, await a_session(user))
-    await drone.order(turn["_id"])
-
-    async def waits() -> bool | None:
-        document = await user.get(f"/turns/{turn['_id']}")
-        return "works on something" in (document["statusReason"] or "") or None
-
-    await until(waits)
+    session = await a_session(user)
+    async with Ide(user) as ide:
+        await ide.select(session["_id"])
+        turn = await a_turn(user, session)
+        await ide.until(lambda n, p: n == "turnStatus" and "works on something" in (p["turn"]["statusReason"] or ""))
     del drone.answers["processWorkOrder"]
     await drone.report("available")
     running = await is_processing(user, turn["_id"])
