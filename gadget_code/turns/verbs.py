@@ -117,8 +117,10 @@ class TurnVerbs:
 
     async def cancel(self, user: str, turn_id: str) -> None:
         """Ends the turn, through its drone when that answers; a queued one is withdrawn. Raises Conflict when over."""
-        for _ in range(3):  # a turn may start or end between our reading and our writing
+        for attempt in range(3):  # a turn may start or end between our reading and our writing
             turn = await self.store.turns.owned(user, turn_id)
+            if attempt and turn.status is ChatTurnStatus.CANCELLED:
+                return  # by the sweep, or by another who asked for the same
             if turn.status.is_over:
                 raise Conflict(ErrorCode.TURN_OVER, "This turn is over already.")
             if turn.status is ChatTurnStatus.PROCESSING and await self._cancel_at_drone(turn):

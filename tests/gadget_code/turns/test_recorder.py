@@ -217,6 +217,15 @@ async def test_a_turn_whose_drone_is_gone_says_so_and_goes_on_when_it_is_back(
     assert (await user.until_over(turn["_id"]))["status"] == "finished"
 
 
+async def test_who_cancels_a_turn_that_is_being_cancelled_is_told_that_it_is(
+    user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
+    drone.answers["cancelTurn"] = None
+    await asyncio.gather(*(user.post(f"/turns/{turn['_id']}/cancel", {}) for _ in range(3)))
+    assert (await user.get(f"/turns/{turn['_id']}"))["status"] == "cancelled"
+    assert [event["type"] for event in await user.events(turn["_id"])] == ["workOrderComplete"]
+
+
 async def test_a_turn_that_waits_is_cancelled_with_one_last_event(user: User) -> None:
     session = await a_session(user)
     turn = await a_turn(user, session)
