@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,9 +18,9 @@ log = logging.getLogger(__name__)
 
 
 class CheckpointRequests:
-    def __init__(self, workspace: Workspace, is_busy: Callable[[], bool]) -> None:
+    def __init__(self, workspace: Workspace, is_free: Callable[[], Awaitable[bool]]) -> None:
         self._workspace = workspace
-        self._is_busy = is_busy
+        self._is_free = is_free
         self._open: dict[Path, tuple[str | None, Checkpoints]] = {}
         """By the project's directory, with the session that it was opened for."""
 
@@ -36,7 +36,7 @@ class CheckpointRequests:
     async def prune(self) -> None:
         """Lets go of what is old, while nothing else goes on."""
         for _, checkpoints in tuple(self._open.values()):
-            if checkpoints.wants_pruning and not self._is_busy():
+            if checkpoints.wants_pruning and await self._is_free():
                 with suppress(CheckpointError):
                     await checkpoints.prune()
 
@@ -46,7 +46,7 @@ class CheckpointRequests:
 
     async def restore(self, ask: c.RestoreFiles) -> c.FilesRestored:
         checkpoints = await self._here(ask.project)
-        if self._is_busy() and not ask.preview:
+        if not ask.preview and not await self._is_free():
             raise Conflict(ErrorCode.WORKSPACE_BUSY, "A turn works in this workspace; cancel it, or wait for its end.")
         done = await checkpoints.restore(ask.checkpoint, preview=ask.preview)
         left_alone = (LeftAlone(path=left.path, reason=left.reason) for left in done.left_alone[:MAX_LISTED_FILES])

@@ -69,8 +69,8 @@ class Daemon:
         self._lag = Lag()
         images = Images(workspace.images_dir, server, self._uploads)
         self._clients = Clients(images.load)
-        self._checkpoints = CheckpointRequests(workspace, lambda: self._turns.is_busy)
-        self._files = FileRequests(workspace, lambda: self._turns.is_busy, self._checkpoints.of)
+        self._checkpoints = CheckpointRequests(workspace, lambda: self._turns.is_free())
+        self._files = FileRequests(workspace, lambda: self._turns.is_free(), self._checkpoints.of)
         self._station = Station(workspace, self._occupancy, self._lag, self._call)
         self._terminals = Terminals(workspace, self._supervisor, self._call, is_on=settings.terminals == "on")
         plans = Plans(
@@ -250,12 +250,12 @@ class Daemon:
     async def _unlock_session(self, ask: c.UnlockSession) -> None:
         if not self._occupancy.is_held_by(ask.chat_session_id):
             return
-        if self._turns.is_busy:
+        if not await self._turns.is_free():
             raise Conflict(ErrorCode.DRONE_BUSY, "The drone works for this session; wait, or cancel the turn first.")
         self._occupancy.unlock()
         self._station.save()
 
     async def _set_mode(self, ask: c.SetWorkspaceMode) -> None:
-        if self._turns.is_busy:
+        if not await self._turns.is_free():
             raise Conflict(ErrorCode.WORKSPACE_BUSY, "The agent works in this workspace; wait, or cancel the turn.")
         self._occupancy.mode = ask.mode

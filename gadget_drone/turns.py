@@ -38,6 +38,8 @@ _STEP_S = 10.0
 _HAND_OVER_S = 5.0
 _BEGIN_AGAIN_S = 1.0
 _ABANDON_S = 5.0
+_LET_GO_S = 3.0
+"""Less than the server waits for an answer."""
 
 
 @dataclass
@@ -98,10 +100,13 @@ class Turns:
             "crashRecoveryResponse": self.recovered,
         }
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether a turn has the workspace."""
-        return self._running is not None
+    async def is_free(self) -> bool:
+        """Whether no turn has the workspace. Who asks may know of a turn's end before we have let go of the turn: that
+        is waited for."""
+        running = self._running
+        if running is not None and running.task is not None and running.journal.is_complete:
+            await asyncio.wait([running.task], timeout=_LET_GO_S)
+        return self._running is None
 
     @property
     def is_idle(self) -> bool:

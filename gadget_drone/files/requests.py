@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -30,12 +30,12 @@ class FileRequests:
     def __init__(
         self,
         workspace: Workspace,
-        is_busy: Callable[[], bool],
+        is_free: Callable[[], Awaitable[bool]],
         checkpoints: Callable[[OrderProject, Path], Checkpoints],
     ) -> None:
-        """`is_busy`: whether a turn runs, which has the files to itself."""
+        """`is_free`: whether no turn runs, which would have the files to itself."""
         self._workspace = workspace
-        self._is_busy = is_busy
+        self._is_free = is_free
         self._checkpoints = checkpoints
         self._finder = Finder()
         self._versions = Versions()
@@ -60,7 +60,7 @@ class FileRequests:
         root = await self._root(ask.project)
         content = await asyncio.to_thread(decoded, ask.data)
         async with self._lock(root):
-            self._check_free()
+            await self._check_free()
             saved = await asyncio.to_thread(save, root, path, content, ask.version)
         if ask.version is None:
             self._finder.forget()
@@ -70,9 +70,9 @@ class FileRequests:
         path, to = checked(ask.path), checked(ask.to)
         root = await self._root(ask.project)
         async with self._lock(root):
-            self._check_free()
+            await self._check_free()
             await self._keep(ask.project, root, f"before {path} was renamed")
-            self._check_free()
+            await self._check_free()
             await asyncio.to_thread(rename, root, path, to)
         self._finder.forget()
 
@@ -80,15 +80,15 @@ class FileRequests:
         path = checked(ask.path)
         root = await self._root(ask.project)
         async with self._lock(root):
-            self._check_free()
+            await self._check_free()
             await self._keep(ask.project, root, f"before {path} was deleted")
-            self._check_free()
+            await self._check_free()
             deleted = await asyncio.to_thread(delete, root, path, ask.version, recursive=ask.recursive)
         self._finder.forget()
         return c.FilesDeleted(deleted=deleted)
 
-    def _check_free(self) -> None:
-        if self._is_busy():
+    async def _check_free(self) -> None:
+        if not await self._is_free():
             raise Conflict(
                 ErrorCode.WORKSPACE_BUSY,
                 "The agent works in this workspace; wait for its end, or cancel the turn, and try again.",

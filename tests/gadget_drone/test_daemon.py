@@ -447,3 +447,16 @@ async def test_an_answer_that_comes_late_costs_no_journal(stage_for: Any) -> Non
     assert over["status"] == "finished", over
     assert (stage.checkout / "ran").read_text() == "ran\n"
     assert [event["seq"] for event in stage.web.events] == list(range(1, len(stage.web.events) + 1))
+
+
+async def test_who_knows_of_a_turns_end_is_not_told_that_it_works_still(stage_for: Any) -> None:
+    stage = await stage_for(Script([Reply(Text("Done."))]))
+    stage.web.acknowledges = False
+    await stage.web.dispatch()
+    await stage.until_over()
+    mode = {"chatSessionId": stage.web.session, "mode": "user"}
+    by_hand = asyncio.create_task(stage.web.ask("requestWorkspaceMode", mode))
+    await asyncio.wait([by_hand], timeout=0.3)
+    assert not by_hand.done()
+    await stage.web.acknowledge()
+    assert (await by_hand)["ok"] is True

@@ -21,8 +21,11 @@ class Room:
         self.is_busy = False
         self.project: OrderProject = project_at("https://example.org/hello.git")
         self.dir = workspace.dir / "hello"
-        self.checkpoints = CheckpointRequests(workspace, lambda: self.is_busy)
-        self.requests = FileRequests(workspace, lambda: self.is_busy, self.checkpoints.of)
+        self.checkpoints = CheckpointRequests(workspace, self._is_free)
+        self.requests = FileRequests(workspace, self._is_free, self.checkpoints.of)
+
+    async def _is_free(self) -> bool:
+        return not self.is_busy
 
     async def list_directory(self, path: str = "") -> Any:
         return (await self.requests.list_directory(c.ListFiles(project=self.project, path=path))).files
