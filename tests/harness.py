@@ -404,6 +404,12 @@ class Ide:
         self._arrived.set()
 
 
+def while_there(name: str) -> str:
+    """A shell command that runs until the file `name` is gone: that can be had on a full disk, too. It ends by itself
+    after two minutes, so that a lost one is not for ever."""
+    return f"n=0; while [ -e {name} ] && [ $n -lt 2400 ]; do n=$((n+1)); sleep 0.05; done"
+
+
 def git(directory: Path, *arguments: str) -> str:
     identity = ("-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false")
     done = subprocess.run(

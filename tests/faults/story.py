@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from gadget_ai.client import ToolCallDelta
 from gadget_ai.testing.script import Call, Delta, HttpError, Pause, Piece, Reply, RequestView
+from tests.harness import while_there
 
 _LOOK_S = 0.02
 
@@ -121,7 +122,5 @@ def logged_call(call_id: str, then: str = ":", *, first: str = ":") -> Call:
 
 
 def held_call(call_id: str, name: str) -> Call:
-    """A call that runs until the file `name`, which it makes, is gone: that can be had on a full disk, too. It ends by
-    itself after two minutes, so that a lost one is not for ever."""
-    wait = f"n=0; while [ -e {name} ] && [ $n -lt 2400 ]; do n=$((n+1)); sleep 0.05; done"
-    return logged_call(call_id, wait, first=f": > {name}")
+    """A call that runs until the file `name`, which it makes, is gone."""
+    return logged_call(call_id, while_there(name), first=f": > {name}")

@@ -82,9 +82,9 @@ async def test_a_command_that_does_not_end_is_ended_with_all_it_started(stage: S
 
 
 async def test_a_daemon_that_holds_the_output_open_holds_up_nothing(stage: Stage) -> None:
-    result = await _result(stage, "sleep 4 & echo started")
+    result = await _result(stage, "sleep 60 & echo started")
     assert "started" in result["response"]
-    assert result["durationMs"] < 3500
+    assert result["durationMs"] < 30_000
     await check_all(stage)
 
 

@@ -42,9 +42,10 @@ async def test_who_blocks_the_loop_is_named_once_a_minute(caplog: pytest.LogCapt
 
 
 async def test_the_thread_that_watches_ends_with_the_measuring() -> None:
+    before = threading.enumerate()
     task = asyncio.create_task(Lag().measure())
     await asyncio.sleep(0)
-    [watcher] = [thread for thread in threading.enumerate() if thread.name == "event loop lag"]
+    [watcher] = [thread for thread in threading.enumerate() if thread not in before]
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

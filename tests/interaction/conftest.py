@@ -9,7 +9,7 @@ import pytest
 
 from gadget_ai.testing.script import Script
 from gadget_ai.testing.server import ScriptedServer
-from tests.harness import Drone, Ide, User, repository
+from tests.harness import Drone, Ide, User, repository, until, while_there
 
 
 @dataclass
@@ -27,7 +27,20 @@ class Stage:
     def checkout(self) -> Path:
         return self.drone.workspace / "project"
 
+    async def let_go(self) -> None:
+        """Ends the command HELD, once it runs."""
+        held = self.checkout / _HELD
 
+        async def runs() -> bool | None:
+            return True if held.exists() else None
+
+        await until(runs)
+        held.unlink()
+
+
+_HELD = "held"
+HELD = f": > {_HELD}; {while_there(_HELD)}"
+"""A command that runs until `let_go`."""
 FILES = {"README.md": "# A project\n", "app.py": "def answer():\n    return 41\n"}
 
 

@@ -1,5 +1,6 @@
 """Cancel, steer, locks, workspace modes, and what survives a crash."""
 
+import asyncio
 import json
 import secrets
 import signal
@@ -10,6 +11,7 @@ from typing import Any
 from gadget_ai.testing.script import Call, Pause, Reply, Script, Text
 from gadget_ai.testing.server import ScriptedServer
 from tests.harness import Drone, Ide, User, Web, repository, until
+from tests.interaction.conftest import HELD
 
 
 def command_lines() -> str:
@@ -72,13 +74,16 @@ async def test_cancel_of_a_turn_that_waits_ends_it_without_a_drone(stage_for: An
 
 async def test_steering_is_put_before_the_model_at_the_next_step_exactly_once(stage_for: Any) -> None:
     stage = await stage_for(
-        Script([Reply(Call("shell", {"command": "sleep 1"})), Reply(Text("In French, then.")), Reply(Text("Rien."))])
+        Script([Reply(Call("shell", {"command": HELD})), Reply(Text("In French, then.")), Reply(Text("Rien."))])
     )
     turn = await stage.ide.submit(stage.session["_id"], "Explain.")
     await stage.ide.until(lambda name, p: name == "toolStarted")
     steer = {"turnId": turn["_id"], "content": "In French, please.", "steerId": "s1"}
     assert (await stage.ide.call("steerTurn", steer))["ok"] is True
     assert (await stage.ide.call("steerTurn", steer))["ok"] is True
+    # What is asked of the drone after it is answered after it.
+    assert (await stage.ide.call("listTerminals", {"chatSessionId": stage.session["_id"]}))["ok"] is True
+    await stage.let_go()
     assert (await stage.user.until_over(turn["_id"]))["status"] == "finished"
     stored = await stage.user.events(turn["_id"])
     assert [e["content"] for e in stored if e["type"] == "steered"] == ["In French, please."]
@@ -164,6 +169,7 @@ async def test_a_killed_drone_goes_on_with_its_turn_and_repeats_nothing(stage_fo
     )
     stage.drone.start()
     document = await stage.user.until_over(turn["_id"])
+    await stage.ide.until_complete(turn["_id"])
     assert document["status"] == "finished"
     assert document["epoch"] == 2
     assert ran.read_text() == "once\ntwice\n"
@@ -178,11 +184,18 @@ async def test_a_killed_drone_goes_on_with_its_turn_and_repeats_nothing(stage_fo
 
 async def test_a_stopped_drone_lets_the_step_end_and_goes_on_later(stage_for: Any) -> None:
     stage = await stage_for(
-        Script([Reply(Call("shell", {"command": "sleep 1; echo done >> ran"})), Reply(Text("Fine."))])
+        Script([Reply(Call("shell", {"command": f"{HELD}; echo done >> ran"})), Reply(Text("Fine."))])
     )
     turn = await stage.ide.submit(stage.session["_id"], "Go.")
     await stage.ide.until(lambda name, p: name == "toolStarted")
-    assert stage.drone.stop() == 0
+    stage.drone.signal(signal.SIGTERM)
+
+    async def stopping() -> bool | None:
+        return True if "waiting for the running step" in stage.drone.output else None
+
+    await until(stopping)
+    await stage.let_go()
+    assert await asyncio.to_thread(stage.drone.wait) == 0
     assert (stage.checkout / "ran").read_text() == "done\n"
     assert (await stage.user.get(f"/turns/{turn['_id']}"))["status"] == "processing"
     stage.drone.start()

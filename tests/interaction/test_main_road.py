@@ -1,6 +1,8 @@
 """A prompt goes from a client to a drone, works on a real repository, and comes back stored."""
 
+import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from gadget_ai.testing.script import Call, Reply, Script, Text, Think
 from gadget_api.events import CONTENT_TYPES
 from gadget_api.messages import Usage
 from tests.harness import User, git, until
+from tests.interaction.conftest import HELD
 
 MEND = [
     Reply(
@@ -81,7 +84,7 @@ async def test_a_turn_changes_the_repository_and_everybody_agrees_on_what_happen
 
 
 async def test_the_journal_the_store_and_a_watcher_agree_while_the_turn_runs(stage_for: Any) -> None:
-    stage = await stage_for(Script([Reply(Text("one"), Call("shell", {"command": "sleep 2"})), Reply(Text("two"))]))
+    stage = await stage_for(Script([Reply(Text("one"), Call("shell", {"command": HELD})), Reply(Text("two"))]))
     turn = await stage.ide.submit(stage.session["_id"], "Wait a little.")
     await stage.ide.until(lambda name, p: name == "toolStarted")
 
@@ -95,6 +98,7 @@ async def test_the_journal_the_store_and_a_watcher_agree_while_the_turn_runs(sta
 
     stored = await until(all_stored)
     assert journaled() == stored == stage.ide.events(turn["_id"])
+    await stage.let_go()
     await stage.ide.until_complete(turn["_id"])
 
 
@@ -185,7 +189,7 @@ async def test_no_key_and_no_token_is_on_disk_or_in_a_log(stage_for: Any, web: A
     stage = await stage_for(Script([Reply(Call("shell", {"command": "env"})), Reply(Text("Done."))]))
     turn = await stage.ide.submit(stage.session["_id"], "Show the environment.")
     await stage.ide.until_complete(turn["_id"])
-    await stage.drone.until_available()  # the files of the turn are not on their way out any more
+    assert await asyncio.to_thread(stage.drone.stop) == 0  # no file is on its way out any more
     secrets = ["sk-scripted-0123456789", stage.drone.env["GADGET_DRONE_TOKEN"], stage.user.token]
     files = [path for path in stage.drone.workspace.parent.rglob("*") if path.is_file()]
     places = {str(path): path.read_bytes() for path in files}
@@ -198,24 +202,33 @@ async def test_no_key_and_no_token_is_on_disk_or_in_a_log(stage_for: Any, web: A
 
 
 async def test_the_workspace_files_are_as_the_contract_says(stage_for: Any) -> None:
-    stage = await stage_for(Script([Reply(Call("shell", {"command": "sleep 1"})), Reply(Text("Done."))]))
+    stage = await stage_for(Script([Reply(Call("shell", {"command": HELD})), Reply(Text("Done."))]))
     turn = await stage.ide.submit(stage.session["_id"], "Wait.")
     await stage.ide.until(lambda name, p: name == "toolStarted")
-    workspace = json.loads((stage.drone.gadget / "workspace.json").read_text())
+
+    async def written(wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """What is said is written down a little later."""
+
+        async def found() -> dict[str, Any] | None:
+            workspace: dict[str, Any] = json.loads((stage.drone.gadget / "workspace.json").read_text())
+            return workspace if wanted(workspace) else None
+
+        workspace: dict[str, Any] = await until(found)
+        return workspace
+
+    workspace = await written(lambda file: file["registration"]["status"] == "busy" and bool(file["projects"]))
     order = json.loads((stage.drone.gadget / "work-order.json").read_text())
     assert workspace["chatSession"]["_id"] == stage.session["_id"]
     assert workspace["lockedProject"]["slug"] == "project"
     assert [project["slug"] for project in workspace["projects"]] == ["project"]
-    assert workspace["registration"]["status"] == "busy"
     assert order["turnId"] == turn["_id"]
     assert order["status"] == "processing"
     assert order["prompt"] == "Wait."
     assert {"workspace.json", "work-order.json", "lock"} <= _private(stage.drone.gadget)
+    await stage.let_go()
     await stage.ide.until_complete(turn["_id"])
-    await stage.drone.until_available()
+    after = await written(lambda file: file["chatSession"] is None)
     assert {"workspace.json", "drone.log", "checkpoints"} <= _private(stage.drone.gadget)
-    after = json.loads((stage.drone.gadget / "workspace.json").read_text())
-    assert after["chatSession"] is None
     assert after["workspaceId"] == workspace["workspaceId"]
 
 

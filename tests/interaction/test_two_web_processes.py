@@ -108,7 +108,7 @@ async def test_a_watcher_on_one_process_sees_what_a_drone_on_the_other_does(
                 assert end["success"] is True
                 await near.until_complete(turn["_id"])
                 stored = await elsewhere.events(turn["_id"])
-                assert near.events(turn["_id"]) == stored
+                assert _once_and_in_order(near.events(turn["_id"])) == stored
                 assert _once_and_in_order(far.events(turn["_id"])) == stored
                 # A request of one process's IDE reaches the drone of the other; so does what is asked of its files.
                 files = f"/sessions/{session['_id']}/files/content?path=a.txt"
