@@ -27,6 +27,7 @@ from gadget_api.messages import (
 )
 from gadget_api.providers import ApiType, ListedModel, ModelParams
 from tests.gadget_ai.conftest import KEY, LIST_TOOL, MakeStage, pick, provider, text, thinking
+from tests.harness import until
 
 both = pytest.mark.parametrize("api", list(ApiType))
 
@@ -278,9 +279,11 @@ async def test_closing_the_stream_closes_the_connection(api: ApiType, make_stage
 async def test_cancelling_the_reader_closes_the_connection(api: ApiType, make_stage: MakeStage) -> None:
     stage = await make_stage(api, Reply(Text("One"), Pause(30), Text("two")))
     reading = asyncio.create_task(stage.ask())
-    async with asyncio.timeout(20):
-        while not stage.server.requests:
-            await asyncio.sleep(0.01)
+
+    async def asked() -> bool | None:
+        return True if stage.server.requests else None
+
+    await until(asked)
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):
         await reading
