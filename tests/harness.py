@@ -24,6 +24,7 @@ from gadget_api.events import EVENT_TYPES
 from gadget_api.ids import new_id
 from gadget_api.protocol import PROTOCOL_VERSION
 from gadget_code.store.mongod import private_mongod
+from tests.ports import held_port
 from tests.wire_json import WireJson
 
 START_S = 60.0
@@ -152,7 +153,9 @@ class Web(Process):
             **({"GADGET_MONGODB_URL": mongodb_url} if mongodb_url is not None else {}),
         }
         env = clean_environment(**{**defaults, **settings})
-        web = cls([sys.executable, "-m", "gadget_code", "serve", "--port", "0"], env, directory / "web.log")
+        web = cls(
+            [sys.executable, "-m", "gadget_code", "serve", "--port", str(held_port())], env, directory / "web.log"
+        )
         return web.start()
 
     def start(self) -> Self:
@@ -160,13 +163,12 @@ class Web(Process):
         super().start()
         try:
             found = wait_for_sync(
-                lambda: re.search(r"ready at (http://\S+)", self.output[begin:]), lambda: self.has_ended, self.log
+                lambda: re.search(r"ready at (http://\S+)\n", self.output[begin:]), lambda: self.has_ended, self.log
             )
         except AssertionError:
             self.stop()
             raise
         self.url = found[1]
-        self.command[-1] = self.url.rpartition(":")[2]
         return self
 
     async def user(self, name: str = "ada") -> "User":

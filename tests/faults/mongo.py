@@ -1,7 +1,6 @@
 """A MongoDB that a test may kill, freeze and bring back with its data."""
 
 import asyncio
-import socket
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,6 +9,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 
 from gadget_code.store.mongod import find_mongod
 from tests.harness import START_S, Process, clean_environment
+from tests.ports import held_port
 
 _ALREADY_INITIATED = 23
 
@@ -24,7 +24,7 @@ class Mongo(Process):
         """Started, and takes writes."""
         data = directory / "mongodb"
         data.mkdir(parents=True)
-        port = free_port()
+        port = held_port()
         command = [
             str(find_mongod()),
             *("--dbpath", str(data), "--replSet", "faults", "--oplogSize", "64"),
@@ -72,9 +72,3 @@ class Mongo(Process):
         except PyMongoError:
             pass  # not there yet
         return False
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

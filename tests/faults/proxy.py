@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import Flag, auto
 from typing import Self
 
+from tests.ports import held_port
+
 _READ_BYTES = 65_536
 _TICK_S = 0.05
 _CLOSE_S = 5.0
@@ -45,7 +47,7 @@ BLACK_HOLE = Weather(swallowed=Way.BOTH)
 
 
 class Proxy:
-    """From a free port on 127.0.0.1 to `port` there. An async context manager; bounded at its end."""
+    """From a port of its own on 127.0.0.1 to `port` there. An async context manager; bounded at its end."""
 
     def __init__(self, port: int) -> None:
         self._to = port
@@ -55,7 +57,7 @@ class Proxy:
         self._changed = asyncio.Event()
         self._left_bytes: int | None = None
         self._flapping: asyncio.Task[None] | None = None
-        self.port = 0
+        self.port = held_port()
         self.accepted = 0
         self.passed_bytes = 0
 
@@ -99,7 +101,6 @@ class Proxy:
     async def accept(self) -> None:
         if self._server is None:
             self._server = await asyncio.start_server(self._connected, "127.0.0.1", self.port)
-            self.port = self._server.sockets[0].getsockname()[1]
 
     def reset(self) -> None:
         """Every connection gets an RST."""
