@@ -254,8 +254,11 @@ class _DroneHandlers:
         turn: ChatTurn | None = None
         if ask.turn_id is not None:
             turn, _ = await asyncio.gather(self._service.leases.begin(drone_id, ask.turn_id, ask.epoch), reporting)
-        elif (drone := await reporting) is not None and drone.turn is not None:
-            turn = await self._store.turns.find({"_id": drone.turn})
+        elif (drone := await reporting) is not None:
+            if drone.turn is not None:
+                turn = await self._store.turns.find({"_id": drone.turn})
+            else:  # it has said meanwhile that it is free: then the mode is news of the drone, not of a turn
+                await self._rooms.tell_user(drone.user, "droneStatus", c.DroneStatusChanged(drone=drone))
         if turn is None:
             return
         changed = c.WorkspaceModeChanged(chat_session_id=turn.session, drone_id=drone_id, mode=ask.mode)

@@ -131,6 +131,20 @@ async def test_a_drone_that_comes_back_without_its_turn_gets_it_again(
     assert order["resume"]["ackedSeq"] == 1
 
 
+async def test_that_nobody_works_in_a_workspace_is_told_whatever_the_drone_said_first(
+    user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
+    begin = {"mode": "agent", "turnId": turn["_id"], "epoch": 1}
+    assert (await drone.call("requestWorkspaceMode", begin))["ok"]
+    await drone.send(Played(turn).complete())
+    await user.until_over(turn["_id"])
+    async with Ide(user) as ide:
+        await ide.select(turn["session"])
+        await drone.report("available")
+        assert (await drone.call("requestWorkspaceMode", {"mode": "idle"}))["ok"]
+        await ide.until(lambda name, p: name == "droneStatus" and p["drone"]["workspaceMode"] == "idle")
+
+
 async def test_a_drone_that_took_an_offer_too_late_may_not_begin(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
