@@ -207,8 +207,9 @@ class Checkpoints:
     async def _do(self, work: Callable[[StoreGit], Result], limit_s: float, what: str) -> Result:
         if self._refused is not None:
             raise CheckpointError(ErrorCode.CHECKPOINTS_OFF, self._refused)
-        if self._pruning is not None:
-            await self._pruning.stop()
+        pruning = self._pruning  # its thread lets go of it at any time
+        if pruning is not None:
+            await pruning.stop()
         async with self._lock:
             git = StoreGit(self._store.dir, self._project_dir)
             running = asyncio.ensure_future(asyncio.to_thread(_done, self._store, work, git))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import Drone, User, clean_environment
+from tests.harness import Drone, User, clean_environment, until
 
 NOWHERE = "http://127.0.0.1:9"  # the discard port: nothing listens
 
@@ -128,7 +128,12 @@ async def test_status_tells_what_a_workspace_is(user: User, tmp_path: Path) -> N
     assert fresh.returncode == 0
     assert "no drone has worked here" in fresh.stdout
     drone = await Drone.at(tmp_path, user)
+
+    async def has_noted_it() -> bool | None:
+        return True if '"available"' in (drone.gadget / "workspace.json").read_text() else None
+
     try:
+        await until(has_noted_it)
         running = json.loads(gadget_drone("status", "--json", "--workspace", str(drone.workspace)).stdout)
         assert running["running"] is True
         assert running["pid"] == drone.pid

@@ -45,10 +45,27 @@ class Bench:
 
     async def supervisor_pid(self) -> int:
         """Of the process that all commands come from."""
+        return (await self._supervisors())[0]
+
+    async def at_rest(self) -> tuple[int, int]:
+        """That process and its fork that waits for the next command, once there is no other. None may run."""
+        pid, past = await self._supervisors()
+
+        def rests() -> bool:
+            """The one pipe is the one by which it waits for the fork to take a command."""
+            forks = children(pid)
+            return len(forks) == 1 and past not in forks and [*descriptors(pid).values()].count("pipe") == 1
+
+        await until(rests)
+        [waiting] = children(pid)
+        return pid, waiting
+
+    async def _supervisors(self) -> tuple[int, int]:
+        """The process that all commands come from, and its fork that watched over this one."""
         result = await self.shell("echo $PPID; cat /proc/$PPID/stat")
         own, _, stat = result.content.partition("\n")
         assert stat.startswith(own)
-        return int(stat.rpartition(") ")[2].split()[1])
+        return int(stat.rpartition(") ")[2].split()[1]), int(own)
 
     async def kill_supervisor(self) -> int:
         pid = await self.supervisor_pid()
@@ -160,7 +177,7 @@ async def test_the_death_of_the_drone_ends_all_commands_and_the_supervisor(tmp_p
 
 
 async def test_no_descriptor_and_no_zombie_is_left_by_200_commands(bench: Bench) -> None:
-    pid = await bench.supervisor_pid()
+    pid, _ = await bench.at_rest()
     before = descriptors(os.getpid()), descriptors(pid)
     for _ in range(20):
         await asyncio.gather(*(bench.shell("seq 1 100") for _ in range(8)), bench.shell("exit 3"))
@@ -228,9 +245,7 @@ async def test_a_drone_without_descriptors_is_told_so_and_goes_on(bench: Bench) 
 
 
 async def test_a_command_that_was_given_up_before_it_began_never_begins(bench: Bench) -> None:
-    pid = await bench.supervisor_pid()
-    await until(lambda: len(children(pid)) == 1)
-    stopped = [pid, *children(pid)]  # and the fork that waits for the next command
+    stopped = pid, _ = await bench.at_rest()
     for process in stopped:
         os.kill(process, signal.SIGSTOP)
     try:
@@ -286,9 +301,7 @@ async def test_nothing_runs_where_the_namespaces_cannot_be_entered(bench: Bench)
 
 
 async def test_a_fork_that_waits_and_is_killed_is_replaced(bench: Bench) -> None:
-    pid = await bench.supervisor_pid()
-    await until(lambda: len(children(pid)) == 1)
-    [waiting] = children(pid)
+    pid, waiting = await bench.at_rest()
     os.kill(waiting, signal.SIGKILL)
     await until(lambda: children(pid) not in ([], [waiting]))
     assert await bench.supervisor_pid() == pid

@@ -13,7 +13,9 @@ from aiohttp import WSMsgType, web
 from gadget_drone.wire import Answer, Refused, Wire
 from tests.wire_json import WireJson
 
-OPEN = {"sid": "s", "upgrades": [], "pingInterval": 200, "pingTimeout": 100, "maxPayload": 1_000_000}
+OPEN = {"sid": "s", "upgrades": [], "pingInterval": 60_000, "pingTimeout": 60_000, "maxPayload": 1_000_000}
+"""Silence is the end of a connection after two minutes: no test waits for that."""
+SOON = OPEN | {"pingInterval": 100, "pingTimeout": 2_000}
 Plays = Callable[[web.WebSocketResponse], Awaitable[None]]
 
 
@@ -43,13 +45,13 @@ async def served(server: socketio.AsyncServer) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def played(plays: Plays) -> AsyncIterator[str]:
+async def played(plays: Plays, opening: dict[str, Any] = OPEN) -> AsyncIterator[str]:
     """An end that lets whoever dials in, and goes on as `plays` says."""
 
     async def answer(request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse()
         await socket.prepare(request)
-        await socket.send_str("0" + orjson.dumps(OPEN).decode())
+        await socket.send_str("0" + orjson.dumps(opening).decode())
         assert (await socket.receive_str()).startswith("40")
         await socket.send_str('40{"sid":"s"}')
         await plays(socket)
@@ -74,7 +76,7 @@ async def dialled(url: str, take: Callable[[str, Any, Answer], None] = nobody, *
 @pytest.fixture
 def server() -> socketio.AsyncServer:
     return socketio.AsyncServer(
-        async_mode="aiohttp", json=WireJson, cors_allowed_origins="*", ping_interval=1, ping_timeout=0.2
+        async_mode="aiohttp", json=WireJson, cors_allowed_origins="*", ping_interval=0.1, ping_timeout=2
     )
 
 
@@ -180,7 +182,7 @@ async def test_an_end_that_is_silent_is_lost() -> None:
         async for _ in socket:
             pass
 
-    async with played(silent) as url, dialled(url) as wire:
+    async with played(silent, SOON) as url, dialled(url) as wire:
         with pytest.raises(ConnectionError):
             await wire.call("asked", b"{}")
         assert wire.lost.is_set()

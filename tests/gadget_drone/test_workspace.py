@@ -5,7 +5,6 @@ import shutil
 import stat
 import subprocess
 import sys
-import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -300,8 +299,15 @@ def test_a_directory_that_was_never_a_workspace_can_be_inspected(place: Path) ->
     assert list(place.iterdir()) == []
 
 
-def test_opening_is_quick(place: Path, origin: Path) -> None:
+def test_opening_asks_git_one_thing_that_is_quick(
+    place: Path, origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     git(place, "clone", "-q", str(origin), ".")
-    started = time.monotonic()
+    noting = tmp_path / "bin" / "git"
+    noting.parent.mkdir()
+    noting.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\nexec {shutil.which("git")} "$@"\n')
+    noting.chmod(0o755)
+    monkeypatch.setenv("PATH", str(noting.parent), prepend=os.pathsep)
     Workspace.open(place, hostname="box").close()
-    assert time.monotonic() - started < 1
+    [asked] = (tmp_path / "asked").read_text().splitlines()
+    assert " rev-parse " in asked  # it looks at no file of the project
