@@ -81,6 +81,22 @@ async def test_a_removed_account_is_out_at_once_and_what_runs_for_it_ends(admin:
         problem(await admin.http.delete(f"/users/{gone.document['_id']}"), 404, "notFound")
 
 
+async def test_each_drone_of_a_removed_account_hears_that_its_turn_is_cancelled(admin: User, web: Web) -> None:
+    async with await web.user("mallory") as gone, PlayedDrone(gone, "slow") as slow, PlayedDrone(gone, "other") as other:
+        for drone in (slow, other):
+            turn = await a_turn(gone, await a_session(gone))
+            await is_processing(gone, turn["_id"])
+            await drone.until("processWorkOrder")
+        slow.holds["cancelTurn"] = asyncio.Event()
+        removed = asyncio.create_task(admin.http.delete(f"/users/{gone.document['_id']}"))
+        await other.until("cancelTurn")
+        assert slow.count("cancelTurn") == 1
+        slow.holds["cancelTurn"].set()
+        assert (await removed).status_code == 204
+        for drone in (slow, other):
+            await drone.until_closed()
+
+
 async def test_nobody_removes_the_own_account(admin: User) -> None:
     problem(await admin.http.delete(f"/users/{admin.document['_id']}"), 409, "notAllowed")
 
