@@ -82,9 +82,17 @@ class PlayedDrone:
     async def disconnect(self) -> None:
         await self._socket.disconnect()
 
-    async def until_closed(self, timeout: float = WAIT_S) -> None:
-        async with asyncio.timeout(timeout):
+    async def until_closed(self) -> None:
+        async with asyncio.timeout(WAIT_S):
             await self._closed.wait()
+
+    async def until_offline(self) -> None:
+        """Waits until the service has noticed that it left."""
+
+        async def offline() -> bool | None:
+            return (await self.user.get(f"/drones/{self.id}"))["status"] == "offline" or None
+
+        await until(offline)
 
     async def report(self, status: str) -> None:
         assert (await self.call("droneStatus", {"status": status}))["ok"]

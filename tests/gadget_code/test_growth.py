@@ -199,7 +199,9 @@ async def _context(user: User, drone: PlayedDrone, session: Document) -> str:
     before = (await user.get(f"/sessions/{session['_id']}/turns", limit=2))["items"][1]["_id"]
     turn = await a_turn(user, session, "More.")
     order = await drone.order(turn["_id"])
-    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {drone.token}"}, trust_env=False, timeout=30) as http:
+    async with httpx.AsyncClient(
+        headers={"Authorization": f"Bearer {drone.token}"}, trust_env=False, timeout=30
+    ) as http:
         url = f"{user.url}/api/v1/sessions/{session['_id']}/context?afterTurn={before}"
         answer = await http.get(url)
     assert answer.status_code == 200, answer.text

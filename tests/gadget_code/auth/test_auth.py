@@ -43,7 +43,7 @@ class WatchedHasher(PasswordHasher):
         self.verified: list[Parameters] = []
 
     def verify(self, hash: str | bytes, password: str | bytes) -> Literal[True]:
-        self.verified.append(extract_parameters(hash))
+        self.verified.append(extract_parameters(str(hash)))
         return super().verify(hash, password)
 
 
