@@ -96,7 +96,7 @@ async def test_a_turn_that_waits_to_go_on_is_seen_from_its_first_event(
 
     async def waits() -> bool | None:
         document = await user.get(f"/turns/{turn['_id']}")
-        return document["status"] == "queued" and "works on something" in (document["statusReason"] or "") or None
+        return (document["status"] == "queued" and "works on something" in (document["statusReason"] or "")) or None
 
     await until(waits)
     async with Ide(user) as ide:
