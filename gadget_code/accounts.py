@@ -35,11 +35,13 @@ async def remove_user(settings: Settings, email: str) -> None:
         user = await store.users.by_email(email)
         if user is None:
             raise NotFound("user")
-        await remove_account(store, user)
+        await close_account(store, user)
+        await store.tokens.revoke(user=user.id)
 
 
-async def remove_account(store: Store, user: User) -> None:
-    """Nobody signs in to it from here on, and whoever has is cut off. Raises Conflict for the last administrator."""
+async def close_account(store: Store, user: User) -> None:
+    """Removes it: nobody signs in to it from here on, and whoever has is cut off; its drones are not yet. Raises
+    Conflict for the last administrator."""
     await store.users.remove(user.id)
     # Second: one that was signing in finds the account gone.
-    await store.tokens.revoke(user=user.id)
+    await store.tokens.revoke_sign_ins(user.id)

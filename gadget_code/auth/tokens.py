@@ -140,9 +140,9 @@ class TokenStore:
         with store_errors():
             return (await self.collection.delete_one(_named(user, token_id))).deleted_count == 1
 
-    async def revoke_others(self, caller: Identity) -> None:
-        """Every sign-in of the account but the caller's, and links that were not used."""
-        await self.revoke(user=caller.user, kind={"$in": [TokenKind.IDE, TokenKind.SIGN_IN]}, keep=caller.token_hash)
+    async def revoke_sign_ins(self, user: str, keep: str | None = None) -> None:
+        """Every sign-in of the account but that of the hash `keep`, and links that were not used."""
+        await self.revoke(user=user, kind={"$in": [TokenKind.IDE, TokenKind.SIGN_IN]}, keep=keep)
 
 
 def _named(user: str, token_id: str) -> Document:

@@ -36,4 +36,4 @@ async def revoke_token(token_id: str, caller: IdeCaller, service: WithService) -
 @router.delete("", status_code=204)
 async def sign_out_elsewhere(caller: IdeCaller, service: WithService) -> None:
     """Ends every sign-in of the account but the one that asks, and links that nobody has used. Drones stay."""
-    await service.store.tokens.revoke_others(caller)
+    await service.store.tokens.revoke_sign_ins(caller.user, keep=caller.token_hash)

@@ -1,13 +1,15 @@
 """The account one is signed in to; for administrators, all accounts."""
 
+import asyncio
 import logging
 
 from fastapi import APIRouter, Request, Response
 
 from gadget_api.errors import Conflict, ErrorCode, GadgetError, NotAuthenticated
 from gadget_api.tokens import TokenKind
+from gadget_api.turns import ChatTurn
 from gadget_api.users import AccountChanges, MadeUser, NewPassword, NewUser, SignInLink, User, UserChanges
-from gadget_code.accounts import remove_account
+from gadget_code.accounts import close_account
 from gadget_code.routes.access import (
     DEFAULT_LIMIT,
     Admin,
@@ -90,19 +92,27 @@ async def remove_user(user_id: str, admin: Admin, service: WithService) -> None:
     user = await service.store.users.get(user_id)
     if user.id == admin.id:
         raise Conflict(ErrorCode.NOT_ALLOWED, "This is your own account; another administrator can remove it.")
-    await remove_account(service.store, user)
+    await close_account(service.store, user)
     log.info("%s removed the account %s", admin.email, user.email)
-    for turn in await service.store.turns.unfinished({"user": user.id}):
-        try:
-            await service.verbs.cancel(user.id, turn.id)
-        except GadgetError as exc:
-            log.info("turn %s of a removed account ends by itself: %s", turn.id, exc.message)
+    try:
+        unfinished = await service.store.turns.unfinished({"user": user.id})
+        await asyncio.gather(*(_cancel(service, turn) for turn in unfinished))
+    finally:
+        # Last: a drone that is cut off does not hear that its turn is cancelled.
+        await service.store.tokens.revoke(user=user.id)
 
 
 @router.post("/{user_id}/sign-in-link", status_code=201)
 async def make_sign_in_link(user_id: str, admin: Admin, response: Response, service: WithService) -> SignInLink:
     """Administrators only: a link that signs the account's user in, once: for a new account, or a lost password."""
     return await _link(service, admin, await service.store.users.get(user_id), response)
+
+
+async def _cancel(service: Service, turn: ChatTurn) -> None:
+    try:
+        await service.verbs.cancel(turn.user, turn.id)
+    except GadgetError as exc:
+        log.info("turn %s of a removed account ends by itself: %s", turn.id, exc.message)
 
 
 async def _link(service: Service, admin: User, user: User, response: Response) -> SignInLink:

@@ -47,7 +47,7 @@ _BEAT_S = 0.1
 _RETRY_S = (0.1, 0.25, 0.5, 1.0, 2.0)
 _STOP_S = 5.0
 _KNOWN_TURNS = 1000
-_ASKED_S = 2.0
+ASKED_S = 2.0
 """What is missing comes at once, or not to this process any more."""
 
 
@@ -249,7 +249,7 @@ class Recorder:
 
     def _is_stuck(self, stream: Stream) -> bool:
         """Whether what we lack was asked for, and does not come: perhaps another process has it by now."""
-        return stream.asked_resend_after == stream.last_seq and time.monotonic() - stream.asked_at > _ASKED_S
+        return stream.asked_resend_after == stream.last_seq and time.monotonic() - stream.asked_at > ASKED_S
 
     async def _settle(self, stream: Stream) -> None:
         if (writer := stream.writer) is not None:
@@ -281,7 +281,10 @@ class Recorder:
             if turn is None or turn.session != event.chat_session_id:
                 await self.revoke(drone, event.turn_id, ErrorCode.NOT_FOUND, "This turn is not this drone's.")
             elif turn.status is ChatTurnStatus.PROCESSING:
-                return await self._open(socket, turn)
+                opened = await self._open(socket, turn)
+                if opened is not None and stream is not None and opened.turn.epoch == stream.turn.epoch:
+                    opened.refused_seq = stream.refused_seq
+                return opened
             elif turn.status.is_over and event.epoch == turn.epoch and event.seq <= turn.last_seq:
                 # Whoever stored its end may have died before it told anybody.
                 for last in await self._store.events.after(turn.id, turn.last_seq - 1, up_to=turn.last_seq, limit=1):
@@ -374,7 +377,8 @@ class Recorder:
         stream = self._streams.get(str(payload.get("turnId")))
         if stream is None or stream.turn.drone != drone or payload.get("seq") != stream.last_seq + 1:
             return
-        if stream.asked_resend_after != stream.last_seq:
+        if stream.refused_seq != stream.last_seq + 1:
+            stream.refused_seq = stream.last_seq + 1
             await self._ask_again(stream)
             return
         error = ErrorInfo(code=ErrorCode.INVALID_REQUEST, message=f"The drone is not understood; update it. {message}")

@@ -65,6 +65,8 @@ class Stream:
     asked_resend_after: int = -1
     asked_at: float = 0.0
     """Monotonic seconds."""
+    refused_seq: int = 0
+    """Of the event that was missing when it came, and was none; it is asked for once more."""
     closed: bool = False
     """Whether somebody else has the turn: nothing more is taken."""
     _unstored_bytes: int = 0

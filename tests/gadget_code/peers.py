@@ -82,9 +82,17 @@ class PlayedDrone:
     async def disconnect(self) -> None:
         await self._socket.disconnect()
 
-    async def until_closed(self, timeout: float = WAIT_S) -> None:
-        async with asyncio.timeout(timeout):
+    async def until_closed(self) -> None:
+        async with asyncio.timeout(WAIT_S):
             await self._closed.wait()
+
+    async def until_offline(self) -> None:
+        """Waits until the service has noticed that it left."""
+
+        async def offline() -> bool | None:
+            return (await self.user.get(f"/drones/{self.id}"))["status"] == "offline" or None
+
+        await until(offline)
 
     async def report(self, status: str) -> None:
         assert (await self.call("droneStatus", {"status": status}))["ok"]
@@ -102,9 +110,9 @@ class PlayedDrone:
         found: dict[str, Any] = payload["workOrder"]
         return found
 
-    async def acked(self, turn: str, seq: int) -> None:
+    async def acked(self, turn: str, seq: int, timeout: float = WAIT_S) -> None:
         """Waits until everything up to `seq` is acknowledged."""
-        await self.until("turnAck", lambda p: p["turnId"] == turn and p["seq"] >= seq)
+        await self.until("turnAck", lambda p: p["turnId"] == turn and p["seq"] >= seq, timeout)
 
     async def acked_or_revoked(self, turn: str, seq: int) -> None:
         """As a drone waits that sends no more than a window ahead."""
@@ -113,10 +121,12 @@ class PlayedDrone:
                 self._arrived.clear()
                 await self._arrived.wait()
 
-    async def until(self, event: str, wanted: Callable[[dict[str, Any]], bool] = lambda _: True) -> dict[str, Any]:
+    async def until(
+        self, event: str, wanted: Callable[[dict[str, Any]], bool] = lambda _: True, timeout: float = WAIT_S
+    ) -> dict[str, Any]:
         """The first `event` received, ever, that is wanted."""
         looked = 0
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(timeout):
             while True:
                 self._arrived.clear()
                 for name, payload in self.received[looked:]:

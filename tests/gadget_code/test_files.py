@@ -57,11 +57,7 @@ async def test_the_workspace_of_the_last_turn_counts_and_says_when_it_is_away(us
         url = f"/sessions/{session['_id']}/files"
         assert (await user.http.get(url)).status_code == 200
         await two.disconnect()
-
-        async def away() -> bool | None:
-            return True if (await user.get(f"/drones/{two.id}"))["status"] == "offline" else None
-
-        await until(away)
+        await two.until_offline()
         assert "is offline" in problem(await user.http.get(url), 409, "droneOffline")["detail"]
         assert (asked(one), asked(two)) == (0, 1)
 

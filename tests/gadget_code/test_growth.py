@@ -18,7 +18,7 @@ from pymongo import MongoClient
 
 from gadget_api.ids import new_id
 from tests.gadget_code.peers import Played, PlayedDrone, a_finished_turn, a_session, a_turn, a_web
-from tests.harness import Ide, User, Web
+from tests.harness import Ide, User, Web, until
 
 Document = dict[str, Any]
 LARGE = 400
@@ -61,14 +61,27 @@ class Store:
 
     @contextmanager
     def counted(self) -> Iterator[dict[str, int]]:
-        """Fills in how many commands there were meanwhile, and how many documents and keys they looked at."""
+        """Fills in how many commands there were meanwhile, and how many documents and keys they looked at.
+
+        What looks through all of a user's, as the dispatcher does, is not among the commands: how often it looks is the
+        clock's. What it looked at is counted.
+        """
         cost: dict[str, int] = {}
         with self.profiled() as profiled:
             yield cost
         entries = [entry for entry in profiled if not _is_housekeeping(entry)]
-        cost["commands"] = len(entries)
+        cost["commands"] = sum(bool({"_id", "session", "turn"} & _named(entry.get("command", {}))) for entry in entries)
         cost["documents"] = sum(entry.get("docsExamined", 0) for entry in entries)
         cost["keys"] = sum(entry.get("keysExamined", 0) for entry in entries)
+
+    async def reads(self, collection: str) -> None:
+        """Waits until it was looked into."""
+
+        async def was_read() -> bool | None:
+            read = {"ns": f"{self.database.name}.{collection}", "op": "query"}
+            return True if self.database["system.profile"].count_documents(read) else None
+
+        await until(was_read)
 
     async def quiet(self) -> None:
         """Waits until nothing that was asked goes on in the background."""
@@ -123,15 +136,18 @@ def admin(own_web: Web, mongodb_url: str) -> Iterator[Store]:
 
 
 async def _cost(admin: Store, ask: Callable[[Document], Awaitable[object]], session: Document) -> dict[str, int]:
-    for _ in range(2):  # what is read once is read, and what the first one left in the background is done
+    """The least of each in three rounds: what happens by the clock is not in all of them."""
+    rounds: list[dict[str, int]] = []
+    for _ in range(3):
         with admin.counted() as cost:
             await ask(session)
             await admin.quiet()
-    return cost
+        rounds.append(cost)
+    return {name: min(cost[name] for cost in rounds) for name in rounds[0]}
 
 
 async def test_a_large_session_costs_no_more_than_a_small_one(own_web: Web, admin: Store) -> None:
-    async with await own_web.user() as user, PlayedDrone(user) as drone:
+    async with await own_web.user() as user, PlayedDrone(user) as drone, Ide(user) as page_beside:
         small, large = await a_session(user), await a_session(user)
         for session in (small, large):
             for _ in range(5):
@@ -143,14 +159,15 @@ async def test_a_large_session_costs_no_more_than_a_small_one(own_web: Web, admi
         async def watch(session: Document) -> None:
             async with Ide(user) as ide:
                 await ide.select(session["_id"])
-                await admin.quiet()  # the replay has reached the end
+                await admin.reads("events")  # the replay has reached the end
 
         async def turn(session: Document) -> None:
             done = await a_finished_turn(user, drone, session, "Go on.", {"type": "response", "content": "hm"})
             assert done["status"] == "finished"
+            await _is_told_over(page_beside, done["_id"])
 
         async def context(session: Document) -> None:
-            await _context(user, drone, session)
+            await _is_told_over(page_beside, await _context(user, drone, session))
 
         asks = ((page, 0), (watch, 20), (turn, 0), (context, 0))
         of_small_one = [await _cost(admin, ask, small) for ask, _ in asks]
@@ -171,26 +188,28 @@ async def test_a_large_session_costs_no_more_than_a_small_one(own_web: Web, admi
             assert of_large["keys"] <= of_small["keys"] + room + 4, (ask.__name__, of_small, of_large)
 
 
-async def _context(user: User, drone: PlayedDrone, session: Document) -> None:
-    """A drone that has worked for the session before fetches what it lacks: the turn before."""
+async def _is_told_over(ide: Ide, turn: str) -> None:
+    """What a turn's end says last."""
+    await ide.until(lambda name, p: name == "turnStatus" and p["turn"]["_id"] == turn and p["turn"]["endedAt"])
+
+
+async def _context(user: User, drone: PlayedDrone, session: Document) -> str:
+    """A drone that has worked for the session before fetches what it lacks: the turn before. The turn it does so for,
+    which is over then."""
     before = (await user.get(f"/sessions/{session['_id']}/turns", limit=2))["items"][1]["_id"]
-    body = {"content": "More.", "promptId": new_id()}
-    turn = await user.post(f"/sessions/{session['_id']}/turns", body)
-    await drone.order(turn["_id"])
-    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {drone.token}"}, trust_env=False) as http:
+    turn = await a_turn(user, session, "More.")
+    order = await drone.order(turn["_id"])
+    async with httpx.AsyncClient(
+        headers={"Authorization": f"Bearer {drone.token}"}, trust_env=False, timeout=30
+    ) as http:
         url = f"{user.url}/api/v1/sessions/{session['_id']}/context?afterTurn={before}"
         answer = await http.get(url)
     assert answer.status_code == 200, answer.text
     assert len(answer.json()["items"]) <= 2
-    await user.post(f"/turns/{turn['_id']}/cancel", {})
-    await drone.until("cancelTurn", lambda ask: ask["turnId"] == turn["_id"])
-    order = await drone.order(turn["_id"])
-    end = {"success": False, "message": "Cancelled.", "status": "cancelled", "stats": {}}
-    head = {"turnId": turn["_id"], "chatSessionId": session["_id"], "epoch": order["epoch"], "seq": 1}
-    await drone.send({"type": "workOrderComplete", **head, "at": turn["createdAt"], **end})
+    await drone.send(Played(turn, epoch=order["epoch"]).complete())
     await drone.acked(turn["_id"], 1)
     await drone.report("available")
-    await user.until_over(turn["_id"])
+    return str(turn["_id"])
 
 
 async def test_a_simple_turn_is_a_few_dozen_commands(own_web: Web, admin: Store) -> None:

@@ -12,8 +12,6 @@ from gadget_code.store.database import Store
 from tests.gadget_code.peers import PlayedDrone, RawSocket, a_session, a_turn, is_processing, problem
 from tests.harness import User, Web
 
-CLOSES_S = 5.0
-
 
 def address() -> str:
     return f"new-{new_id()}@example.org"
@@ -74,11 +72,31 @@ async def test_a_removed_account_is_out_at_once_and_what_runs_for_it_ends(admin:
         assert (await admin.http.delete(f"/users/{gone.document['_id']}")).status_code == 204
         problem(await gone.http.get("/sessions"), 401, "notAuthenticated")
         assert (await drone.until("cancelTurn"))["turnId"] == turn["_id"]
-        await socket.until_closed(CLOSES_S)
-        await drone.until_closed(CLOSES_S)
+        await socket.until_closed()
+        await drone.until_closed()
         login = {"email": gone.email, "password": gone.password}
         problem(await admin.http.post("/auth/login", json=login), 401, "badCredentials")
         problem(await admin.http.delete(f"/users/{gone.document['_id']}"), 404, "notFound")
+
+
+async def test_each_drone_of_a_removed_account_hears_that_its_turn_is_cancelled(admin: User, web: Web) -> None:
+    async with (
+        await web.user("mallory") as gone,
+        PlayedDrone(gone, "one") as one,
+        PlayedDrone(gone, "two") as two,
+    ):
+        both_heard = asyncio.Event()
+        for drone in (one, two):
+            turn = await a_turn(gone, await a_session(gone))
+            await is_processing(gone, turn["_id"])
+            drone.holds["cancelTurn"] = both_heard
+        removed = asyncio.create_task(admin.http.delete(f"/users/{gone.document['_id']}"))
+        for drone in (one, two):
+            await drone.until("cancelTurn")
+        both_heard.set()
+        assert (await removed).status_code == 204
+        for drone in (one, two):
+            await drone.until_closed()
 
 
 async def test_nobody_removes_the_own_account(admin: User) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from gadget_api.errors import GadgetError
 from gadget_code.settings import Settings
 from gadget_code.store.database import open_store
 from gadget_code.store.mongod import private_mongod, running_mongod
-from tests.harness import Web, clean_environment, until
+from tests.harness import START_S, Web, clean_environment, until
 
 
 @pytest.fixture
@@ -42,6 +43,15 @@ def mongods(data_dir: Path) -> list[int]:
     return found
 
 
+def open_files(pid: int) -> list[str]:
+    """What the process has open; what it closes meanwhile may be missing."""
+    links = []
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            links.append(os.readlink(link))
+    return links
+
+
 def listening_inodes() -> set[str]:
     """The inodes of all TCP sockets that listen on this machine."""
     lines = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
@@ -59,7 +69,7 @@ async def test_it_listens_on_no_port_and_its_socket_is_in_a_closed_folder(data_d
     async with private_mongod(data_dir) as url:
         await writes(url)
         [pid] = mongods(data_dir)
-        links = [os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()]
+        links = open_files(pid)
         inodes = {link[8:-1] for link in links if link.startswith("socket:[")}
         assert inodes
         assert not inodes & listening_inodes()
@@ -90,7 +100,7 @@ async def test_what_was_written_is_there_in_the_next_run_even_after_a_kill_and_i
                 return None
             return True
 
-        await until(written, 20)
+        await until(written, START_S)
         [again] = mongods(moved)
         assert again != pid
 
@@ -122,7 +132,7 @@ async def test_it_ends_when_the_service_is_killed_and_the_next_service_starts(tm
         async def gone() -> bool | None:
             return None if pid in mongods(data) else True
 
-        await until(gone, 20)
+        await until(gone, START_S)
     finally:
         web.stop()
 

@@ -16,6 +16,7 @@ from gadget_api.turns import ChatTurn, Prompts
 from gadget_code.store.database import Store
 from gadget_code.store.events import StoredEvent
 from gadget_code.turns.projection import after_event
+from gadget_code.turns.recorder import ASKED_S
 from tests.gadget_code.peers import Played, PlayedDrone, a_session, a_turn, a_web, an_inquiry, problem
 from tests.harness import Ide, User, until
 
@@ -245,14 +246,20 @@ async def test_an_answer_that_a_turn_went_on_without_is_not_brought_to_it_again(
         await drone.until("answerInquiry", partial(_is_of, inquiry))
     await drone.send(played.tool_call("c1"))
     await drone.acked(turn["_id"], played.seq)
-    before = told(first), told(second)
-    await drone.report("busy")
 
-    async def second_is_told_again() -> bool | None:
-        return told(second) > before[1] or None
+    async def second_is_told_again() -> None:
+        before = told(second)
+        await drone.report("busy")
 
-    await until(second_is_told_again)
-    assert told(first) == before[0]  # its turn would come first
+        async def is_told() -> bool | None:
+            return told(second) > before or None
+
+        await until(is_told)
+
+    await second_is_told_again()  # with it came what was on its way already
+    before = told(first)
+    await second_is_told_again()
+    assert told(first) == before  # its turn would come first
     assert (await user.get(f"/inquiries/{first['_id']}"))["status"] == "answered"
 
 
@@ -287,6 +294,19 @@ async def test_an_inquiry_that_is_another_turns_or_another_users_is_no_event(
     over = await user.until_over(turn["_id"])
     assert (over["status"], over["error"]["code"]) == ("error", "invalidRequest")
     assert (await user.http.get(f"/inquiries/{inquiry['_id']}")).status_code == 404
+
+
+async def test_an_inquiry_that_is_none_ends_its_turn_over_a_slow_link_too(
+    user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
+    event = Played(turn).event("inquiryAsked", inquiry=an_inquiry(turn, user=new_id()))
+    await drone.send(event)
+    await drone.until("turnResend")
+    await asyncio.sleep(ASKED_S + 0.5)  # the link: what was asked for comes when the stream is looked up anew
+    await drone.send(event)
+    over = await user.until_over(turn["_id"])
+    assert (over["status"], over["error"]["code"]) == ("error", "invalidRequest")
+    assert drone.count("turnResend") == 1
 
 
 # the store's side

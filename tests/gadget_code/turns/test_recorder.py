@@ -5,7 +5,7 @@ from typing import Any
 
 from gadget_api.ids import new_id
 from tests.gadget_code.peers import Played, PlayedDrone, a_session, a_turn, is_processing
-from tests.harness import Ide, User, until
+from tests.harness import Ide, User
 
 
 async def test_an_order_says_all_that_a_drone_needs(user: User, drone: PlayedDrone, turn: dict[str, Any]) -> None:
@@ -248,13 +248,8 @@ async def test_a_turn_whose_drone_is_away_is_cancelled_at_once(
     await drone.send(Played(turn).response())
     await drone.acked(turn["_id"], 1)
     await drone.disconnect()
-
-    async def offline() -> bool | None:
-        return (await user.get(f"/drones/{drone.id}"))["status"] == "offline" or None
-
-    await until(offline)
-    async with asyncio.timeout(2):
-        await user.post(f"/turns/{turn['_id']}/cancel", {})
+    await drone.until_offline()
+    await user.post(f"/turns/{turn['_id']}/cancel", {})
     events = await user.events(turn["_id"])
     assert [event["type"] for event in events] == ["response", "workOrderComplete"]
     assert [event["seq"] for event in events] == [1, 2]

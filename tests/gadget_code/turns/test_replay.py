@@ -5,7 +5,9 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from tests.gadget_code.peers import Played, PlayedDrone, RawSocket, a_session, a_turn
-from tests.harness import Ide, User, Web
+from tests.harness import WAIT_S, Ide, User, Web, until
+
+STREAM_S = 4 * WAIT_S
 
 
 async def _finished(user: User, drone: PlayedDrone, turn: dict[str, Any], count: int) -> list[dict[str, Any]]:
@@ -88,7 +90,15 @@ async def test_a_turn_that_waits_to_go_on_is_seen_from_its_first_event(
         "ok": False,
         "error": {"code": "droneBusy", "message": "It works on something.", "retryable": True},
     }
+    await drone.disconnect()
+    await drone.connect()
     await drone.report("available")  # it has lost the turn, which is queued again
+
+    async def waits() -> bool | None:
+        document = await user.get(f"/turns/{turn['_id']}")
+        return (document["status"] == "queued" and "works on something" in (document["statusReason"] or "")) or None
+
+    await until(waits)
     async with Ide(user) as ide:
         await ide.select(turn["session"])
         await ide.until(lambda name, p: name == "response" and p["seq"] == 1)
@@ -109,13 +119,13 @@ async def test_joiners_in_the_middle_of_a_fast_stream_see_every_event_once_and_i
         await drone.send(played.complete())
 
     async def join(stack: AsyncExitStack, after: int) -> None:
-        await drone.acked(turn["_id"], after)
+        await drone.acked(turn["_id"], after, STREAM_S)  # the last one waits for nearly all of it
         ide = await stack.enter_async_context(Ide(user))
         seq = after // 2
         await ide.select(turn["session"], after=(turn["_id"], seq))
         joined.append((seq, ide))
 
-    async with AsyncExitStack() as stack, asyncio.timeout(60):
+    async with AsyncExitStack() as stack, asyncio.timeout(STREAM_S):
         async with asyncio.TaskGroup() as group:
             group.create_task(stream())
             for after in range(1, count - 200, 250):

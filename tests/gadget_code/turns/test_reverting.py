@@ -164,6 +164,7 @@ async def test_what_cannot_be_taken_back_says_why(user: User, drone: PlayedDrone
     assert await reverted(user, session) == [False, False, False]
     assert (await user.get(path))["revert"] is None
     await drone.disconnect()
+    await drone.until_offline()
     offline = problem(await user.http.post(f"{path}/revert", json={"turn": turns[1]}), 409, "droneOffline")
     assert "gadget-drone" in offline["detail"]
     done = await user.post(f"{path}/revert", {"turn": turns[1], "scope": "conversation"})
