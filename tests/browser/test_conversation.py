@@ -6,6 +6,7 @@ The drone is played: each event comes when the test sends it.
 import re
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from tests.harness import User, Web
 
 OpenPage = Callable[..., Page]
 NOWHERE = ("https://example.org/a.git", "http://127.0.0.1:9/v1")
+TRIES = 4
+"""To connect, that fail: two seconds or more pass before a page tries again by itself."""
 
 
 class Stage:
@@ -155,9 +158,12 @@ def test_a_later_epoch_takes_the_place_of_what_was_seen_and_never_stored(stage: 
     played = stage.turn()
     stage.send(played.response("One. "), played.response("Two. "))
     expect(log_of(page)).to_contain_text("Two.")
-    page.evaluate("() => window.dispatchEvent(new Event('offline'))")
-    expect(page.get_by_text(re.compile("Connection lost"))).to_be_visible()
-    stage.send(played.response("Three. "))
+    failed = count(1)
+    with page.expect_console_message(lambda said: "WebSocket" in said.text and next(failed) == TRIES):
+        page.context.set_offline(True)
+        expect(page.get_by_text(re.compile("Connection lost"))).to_be_visible()
+        stage.send(played.response("Three. "))
+    page.context.set_offline(False)
     page.get_by_role("button", name="Reconnect now").click()
     expect(log_of(page)).to_contain_text("One. Two. Three.")
 
