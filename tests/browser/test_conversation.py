@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, WebSocketRoute, expect
 
 from tests.browser.conftest import a_session
 from tests.browser.loop import Loop
@@ -227,6 +227,32 @@ def test_while_it_works_enter_queues_ctrl_enter_steers_and_escape_stops(stage: S
     expect(log_of(page)).to_contain_text("Stopping…")
     stage.send(played.complete(success=False, status="cancelled", message="Stopped."))
     expect(log_of(page)).to_contain_text("Stopped")
+
+
+def test_what_is_written_while_a_prompt_is_sent_is_not_lost(stage: Stage, open_page: OpenPage) -> None:
+    page = open_page(stage.user, "about:blank")
+    held: list[tuple[WebSocketRoute, str | bytes]] = []
+
+    def between(socket: WebSocketRoute) -> None:
+        def take(said: str | bytes) -> None:
+            if "Only this." in str(said) and str(said).startswith("43"):  # the answer to a request
+                held.append((socket, said))
+            else:
+                socket.send(said)
+
+        socket.connect_to_server().on_message(take)
+
+    page.route_web_socket(re.compile("/socket.io/"), between)
+    page.goto(stage.path)
+    prompt = page.get_by_label("Prompt", exact=True)
+    prompt.fill("Only this.")
+    page.keyboard.press("Enter")
+    expect(log_of(page)).to_contain_text("Only this.")
+    page.keyboard.type(" And then that.")
+    expect(prompt).to_have_value("Only this. And then that.")
+    [(socket, answer)] = held
+    socket.send(answer)
+    expect(prompt).to_have_value("And then that.")
 
 
 def test_a_draft_outlives_the_page_and_up_brings_back_what_was_sent(stage: Stage, open_page: OpenPage) -> None:
