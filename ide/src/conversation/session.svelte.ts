@@ -69,10 +69,9 @@ export class SessionView {
         if (change.chatSessionId === this.id) this.push("workspaceMode", change.mode);
       }),
       connection.on("droneStatus", ({ drone }) => {
-        // What another session does there is about the same files. A turn of ours is told of by `workspaceMode`, which
-        // may come before word of the drone that is older.
-        const isOurs = drone.turn !== null && this.turnOf(drone.turn) !== null;
-        if (this.isOn(drone) && !isOurs) this.push("workspaceMode", drone.workspaceMode);
+        // What another session does there is about the same files. While a turn of ours runs, `workspaceMode` says it: word
+        // of the drone may be older, and come later.
+        if (this.isOn(drone) && drone.turn !== this.running?.id) this.push("workspaceMode", drone.workspaceMode);
       }),
       connection.on("inquiryChanged", ({ inquiry }) => {
         if (inquiry.session === this.id) this.putInquiry(inquiry);
