@@ -3,6 +3,7 @@
 import asyncio
 import os
 from asyncio.subprocess import Process
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +13,13 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 def tree(pid: int) -> list[int]:
     """The process and all that descend from it."""
     found = [pid]
-    for task in Path(f"/proc/{pid}/task").glob("*"):
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return found  # it ended meanwhile
+    for task in tasks:
         try:
-            children = (task / "children").read_text().split()
+            children = Path(f"/proc/{pid}/task/{task}/children").read_text().split()
         except OSError:
             continue
         for child in children:
@@ -49,6 +54,15 @@ def memory(pid: int) -> Memory:
         name, _, value = line.partition(":")
         fields[name] = int(value.split()[0])
     return Memory(fields["Rss"] / 1024, fields["Pss"] / 1024)
+
+
+def memory_below(pid: int) -> list[Memory]:
+    """Of each process that descends from this one; one that ends meanwhile is left out."""
+    found = []
+    for child in tree(pid)[1:]:
+        with suppress(OSError):
+            found.append(memory(child))
+    return found
 
 
 def load_average() -> float:

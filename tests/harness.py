@@ -30,6 +30,8 @@ from tests.ports import held_port
 from tests.wire_json import WireJson
 
 START_S = 60.0
+DEMO_S = 120.0
+"""A whole demo: MongoDB, the service, a drone, and its turn."""
 STOP_S = 30.0
 WAIT_S = 30.0
 
@@ -194,9 +196,9 @@ class Web(Process):
         return User(self.url, email, "correct horse battery", answer.json()["token"], answer.json()["user"])
 
 
-def wait_for_sync(found: Callable[[], Any], has_ended: Callable[[], bool], log: Path) -> Any:
+def wait_for_sync(found: Callable[[], Any], has_ended: Callable[[], bool], log: Path, most_s: float = START_S) -> Any:
     pause = threading.Event()
-    for _ in range(int(START_S / 0.02)):
+    for _ in range(int(most_s / 0.02)):
         if (value := found()) is not None:
             return value
         if has_ended():

@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from benchmarks.proc import tree
 from gadget_code import cli as web_cli
 from gadget_drone import cli as drone_cli
-from tests.harness import Process, clean_environment, wait_for_sync
+from tests.harness import DEMO_S, STOP_S, Process, clean_environment, wait_for_sync
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -29,6 +30,8 @@ PARSERS: dict[str, ArgumentParser] = {"gadget-code": web_cli._parser(), "gadget-
 
 _SEPARATORS = "();<>|&\n"
 _GONE_S = 5.0
+_PROMPT_S = 60.0
+with_a_demo = pytest.mark.timeout(DEMO_S + _PROMPT_S + 2 * STOP_S + 30)  # more than all that is waited for
 
 
 def name_of(page: Path) -> str:
@@ -181,21 +184,6 @@ def test_the_written_list_of_routes_without_a_token_is_the_one_of_the_code() -> 
     assert allowed == set(rows)
 
 
-def children_of(pid: int) -> set[int]:
-    """Every process that descends from `pid` now. (Linux)"""
-    parents: dict[int, int] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue  # it ended meanwhile
-    found: set[int] = set()
-    fresh = {pid}
-    while fresh := {child for child, parent in parents.items() if parent in fresh}:
-        found |= fresh
-    return found
-
-
 def still_there(pids: set[int]) -> set[int]:
     """Those that do not end within a few seconds."""
     pause = threading.Event()
@@ -234,7 +222,7 @@ def demo(checkout: Path, tmp_path: Path) -> Iterator[Process]:
     process = Process(command, env, tmp_path / "demo.log", cwd=checkout).start()
     try:
         wait_for_sync(
-            lambda: re.search("That was the demo", process.output), lambda: process.has_ended, tmp_path / "demo.log"
+            lambda: re.search("That was the demo", process.output), lambda: process.has_ended, process.log, DEMO_S
         )
         yield process
     finally:
@@ -248,7 +236,7 @@ def shown(line: str) -> re.Pattern[str]:
 
 
 def ended_cleanly(process: Process, number: signal.Signals) -> None:
-    started = children_of(process.pid)
+    started = set(tree(process.pid)[1:])
     assert len(started) >= 3 or sys.platform != "linux"  # mongod, the model, the drone
     process.signal(number)
     assert process.wait(20) == 0, process.output
@@ -256,6 +244,7 @@ def ended_cleanly(process: Process, number: signal.Signals) -> None:
     assert "Traceback" not in process.output
 
 
+@with_a_demo
 def test_the_demo_shows_what_the_readme_says_takes_a_prompt_and_ends(demo: Process) -> None:
     assert "Installing" not in demo.output
     output = next(block for block in blocks(README.read_text(), "text") if "gadget-code prompt" in block)
@@ -268,12 +257,13 @@ def test_the_demo_shows_what_the_readme_says_takes_a_prompt_and_ends(demo: Proce
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=_PROMPT_S,
     )
     assert asked.returncode == 0, asked.stdout + asked.stderr
     assert re.search(r"^finished in .*: 3 tool calls", asked.stdout, re.MULTILINE), asked.stdout
     ended_cleanly(demo, signal.SIGTERM)
 
 
+@with_a_demo
 def test_ctrl_c_after_the_demos_turn_ends_everything(demo: Process) -> None:
     ended_cleanly(demo, signal.SIGINT)

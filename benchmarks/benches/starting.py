@@ -10,7 +10,7 @@ import httpx
 
 from benchmarks.bench import Bench, Result, Scale
 from benchmarks.figures import Row
-from benchmarks.proc import memory, tree
+from benchmarks.proc import memory, memory_below
 from benchmarks.stage import Helper, Model, Stage, new_tag, plan, run_floor, watching
 from benchmarks.wire import Wire
 from gadget_api.protocol import PROTOCOL_VERSION
@@ -127,8 +127,8 @@ async def run_memory(scale: Scale) -> Result:
     async with Stage() as stage:
         drone = await stage.drone()
         web, idle = memory(stage.web.pid), memory(drone.pid)
-        helpers = [memory(pid) for pid in tree(drone.pid)[1:]]
-        database = sum(memory(pid).rss_mb for pid in tree(stage.web.pid)[1:])
+        helpers = memory_below(drone.pid)
+        database = sum(m.rss_mb for m in memory_below(stage.web.pid))
         floor = memory(stage.floor.pid)
         async with watching(stage.user, await stage.session()) as watcher:
             await watcher.run(plan(new_tag(), steps=steps))

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { clientName } from "../src/agent";
 import { fits } from "../src/commands.svelte";
-import { draftOf, keepDraft, PromptHistory, rememberPrompt } from "../src/conversation/drafts";
+import { draftOf, keepDraft, leftOf, PromptHistory, rememberPrompt } from "../src/conversation/drafts";
 import { slashCommands } from "../src/conversation/slash";
 import { editsOf, kindOf, targetOf, todoOf } from "../src/conversation/tools";
 import { ago, age, count, duration, lastDays, usd } from "../src/format";
@@ -71,6 +71,13 @@ test("drafts are kept by session, the oldest go, and a store that is full or bro
   expect(draftOf("s1", store)).toBe("");
   const full = { getItem: () => null, setItem: () => { throw new Error("full"); } };
   keepDraft("s1", "x", full);
+});
+
+test("what is written while a prompt is sent stays, without what was sent", () => {
+  expect(leftOf("Go on.", "Go on.")).toBe("");
+  expect(leftOf("Go on.\nAnd then", "Go on.")).toBe("And then");
+  expect(leftOf("Something else", "Go on.")).toBe("Something else");
+  expect(leftOf("Behind comments alone", "")).toBe("Behind comments alone");
 });
 
 test("up and down walk through what was sent, and back to what was typed", () => {

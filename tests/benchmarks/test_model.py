@@ -7,10 +7,11 @@ import pytest
 
 from benchmarks.floors.loop import answer, turn
 from benchmarks.stage import Model, new_tag, plan
+from tests.harness import WAIT_S
 
 
 async def said(model: Model, content: str) -> str:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=WAIT_S) as client:
         texts: list[str] = []
 
         async def take(text: str) -> None:
@@ -28,7 +29,7 @@ async def test_so_many_deltas_come_as_were_asked_for(deltas: int) -> None:
 
 
 async def test_so_many_steps_are_asked_for_and_each_is_noted() -> None:
-    async with Model() as model, httpx.AsyncClient() as client:
+    async with Model() as model, httpx.AsyncClient(timeout=WAIT_S) as client:
         messages = [{"role": "user", "content": "An earlier prompt."}]
         for steps in (3, 2):  # the second turn does not count the results of the first
             tag = new_tag()
@@ -53,7 +54,7 @@ async def test_slow_deltas_say_when_they_were_sent() -> None:
 async def test_an_answer_that_nobody_waits_for_is_noted_as_closed() -> None:
     async with Model() as model:
         tag = new_tag()
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=WAIT_S) as client:
             body = {"messages": [{"role": "user", "content": plan(tag, deltas=1000, rate=10)}]}
             async with client.stream("POST", f"{model.url}/v1/chat/completions", json=body) as response:
                 await anext(response.aiter_bytes())

@@ -6,11 +6,12 @@ The drone is played: each event comes when the test sends it.
 import re
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, WebSocketRoute, expect
 
 from tests.browser.conftest import a_session
 from tests.browser.loop import Loop
@@ -19,6 +20,8 @@ from tests.harness import User, Web
 
 OpenPage = Callable[..., Page]
 NOWHERE = ("https://example.org/a.git", "http://127.0.0.1:9/v1")
+TRIES = 4
+"""To connect, that fail: two seconds or more pass before a page tries again by itself."""
 
 
 class Stage:
@@ -155,9 +158,12 @@ def test_a_later_epoch_takes_the_place_of_what_was_seen_and_never_stored(stage: 
     played = stage.turn()
     stage.send(played.response("One. "), played.response("Two. "))
     expect(log_of(page)).to_contain_text("Two.")
-    page.evaluate("() => window.dispatchEvent(new Event('offline'))")
-    expect(page.get_by_text(re.compile("Connection lost"))).to_be_visible()
-    stage.send(played.response("Three. "))
+    failed = count(1)
+    with page.expect_console_message(lambda said: "WebSocket" in said.text and next(failed) == TRIES):
+        page.context.set_offline(True)
+        expect(page.get_by_text(re.compile("Connection lost"))).to_be_visible()
+        stage.send(played.response("Three. "))
+    page.context.set_offline(False)
     page.get_by_role("button", name="Reconnect now").click()
     expect(log_of(page)).to_contain_text("One. Two. Three.")
 
@@ -221,6 +227,32 @@ def test_while_it_works_enter_queues_ctrl_enter_steers_and_escape_stops(stage: S
     expect(log_of(page)).to_contain_text("Stopping…")
     stage.send(played.complete(success=False, status="cancelled", message="Stopped."))
     expect(log_of(page)).to_contain_text("Stopped")
+
+
+def test_what_is_written_while_a_prompt_is_sent_is_not_lost(stage: Stage, open_page: OpenPage) -> None:
+    page = open_page(stage.user, "about:blank")
+    held: list[tuple[WebSocketRoute, str | bytes]] = []
+
+    def between(socket: WebSocketRoute) -> None:
+        def take(said: str | bytes) -> None:
+            if "Only this." in str(said) and str(said).startswith("43"):  # the answer to a request
+                held.append((socket, said))
+            else:
+                socket.send(said)
+
+        socket.connect_to_server().on_message(take)
+
+    page.route_web_socket(re.compile("/socket.io/"), between)
+    page.goto(stage.path)
+    prompt = page.get_by_label("Prompt", exact=True)
+    prompt.fill("Only this.")
+    page.keyboard.press("Enter")
+    expect(log_of(page)).to_contain_text("Only this.")
+    page.keyboard.type(" And then that.")
+    expect(prompt).to_have_value("Only this. And then that.")
+    [(socket, answer)] = held
+    socket.send(answer)
+    expect(prompt).to_have_value("And then that.")
 
 
 def test_a_draft_outlives_the_page_and_up_brings_back_what_was_sent(stage: Stage, open_page: OpenPage) -> None:

@@ -66,7 +66,10 @@ def test_nothing_that_a_model_says_runs_or_is_fetched(stage: Stage, open_page: C
     stage.end(played)
     log = log_of(page)
     expect(log.get_by_text("The end.")).to_be_visible()
-    page.get_by_role("button", name=re.compile("onerror")).first.click()
+    card = log.get_by_role("button", name=re.compile("^<img src=x onerror"))
+    card.click()
+    expect(card).to_have_attribute("aria-expanded", "true")
+    expect(log.get_by_role("group", name="Output")).to_contain_text("<script>window.owned = 1</script>")
     log.locator("summary").filter(has_text="Thought").click()
     for link in log.get_by_role("link").all():
         assert re.match(r"(https?:|mailto:)", link.get_attribute("href") or ""), link.get_attribute("href")

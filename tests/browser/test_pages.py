@@ -1,6 +1,7 @@
 """The pages around the conversation: sessions, drones, rules, usage, account, and the limits of a session."""
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -115,12 +116,17 @@ def test_a_drone_is_renamed_seen_to_go_and_revoked(stage: Stage, open_page: Open
 
 
 def test_usage_adds_up_by_day_model_and_project(stage: Stage, open_page: OpenPage) -> None:
-    for n in range(3):
-        stage.loop.run(a_finished_turn(stage.user, stage.drone, stage.session, f"Prompt {n}."))
+    turns = [stage.loop.run(a_finished_turn(stage.user, stage.drone, stage.session, f"Prompt {n}.")) for n in range(3)]
+    days = Counter(turn["endedAt"][:10] for turn in turns)  # two, at midnight
     page = open_page(stage.user, "/usage")
-    expect(page.get_by_role("row").nth(1)).to_contain_text("300")
+    rows = page.get_by_role("row")
+    expect(rows).to_have_count(1 + len(days))
+    for n, day in enumerate(sorted(days, reverse=True), 1):
+        expect(rows.nth(n)).to_contain_text(f"{100 * days[day]}")
     page.get_by_role("button", name="Model").click()
-    expect(page.get_by_role("row").nth(1)).to_contain_text("scripted")
+    expect(rows).to_have_count(2)
+    expect(rows.nth(1)).to_contain_text("scripted")
+    expect(rows.nth(1)).to_contain_text("300")
     page.get_by_role("button", name="Project").click()
     expect(page.get_by_role("cell", name=re.compile("^p[0-9a-f]{24}$"))).to_be_visible()
 

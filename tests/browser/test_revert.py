@@ -1,7 +1,7 @@
 """Going back to before a prompt, and forward again, in the page: what it would do first, then the files on the drone's
 disk and the conversation."""
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.test_conversation import log_of
 from tests.browser.test_review import AFTER, BEFORE, OpenPage, Site
@@ -41,3 +41,18 @@ def test_the_files_alone_are_taken_back(site: Site, open_page: OpenPage) -> None
     assert site.text("app.py") == BEFORE
     expect(log_of(page)).to_contain_text("Changed.")
     expect(page.get_by_label("Prompt", exact=True)).to_have_value("")
+
+
+def test_what_it_would_do_is_of_the_scope_that_is_chosen(site: Site, open_page: OpenPage) -> None:
+    page = open_page(site.user, site.path)
+    held: list[Route] = []
+    page.route("**/revert", lambda route: held.append(route), times=1)
+    page.get_by_role("button", name="Go back to before this prompt").click()
+    ask = page.get_by_role("dialog", name="Go back to before this prompt?")
+    ask.get_by_label("Take back").select_option("conversation")
+    expect(ask.get_by_role("button", name="Go back", exact=True)).to_be_enabled()
+    with page.expect_response("**/revert") as late:
+        held.pop().continue_()
+    late.value.finished()
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    expect(ask.get_by_text("app.py", exact=True)).to_be_hidden()

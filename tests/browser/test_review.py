@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from gadget_ai.testing.script import Call, Reply, RequestView, Script, Text
 from gadget_ai.testing.server import ScriptedServer
@@ -228,6 +228,43 @@ def test_comments_on_lines_survive_a_reload_and_go_with_the_next_prompt(site: Si
         "app.py:14\n>     return 3\n> +    return 3 + 0  # three\n\nSay why, please.\n\n"
         "gone.txt:1 (before the change)\n> -one\n\nI need this."
     ).replace(">     return 3\n", "> -    return 3\n")
+
+
+OF_THE_DISK = re.compile(r"/files/content\?path=app\.py$")
+OF_THE_TURN = re.compile(r"/turns/\w+/diff$")
+
+
+def test_who_writes_a_comment_keeps_the_keys_whatever_comes_meanwhile(site: Site, open_page: OpenPage) -> None:
+    page, review = opened(site, open_page)
+    held: list[Route] = []
+    written = review.get_by_role("textbox", name=re.compile("^Comment on app.py"))
+
+    def comment(nth: int) -> None:
+        review.locator(f"[data-change='{nth}'] .number").nth(1).click()
+        page.keyboard.type("Say ")
+
+    def released(path: re.Pattern[str]) -> None:
+        held.pop().continue_()
+        page.unroute(path)
+
+    file_button(review, "data.bin").click()
+    page.route(OF_THE_DISK, lambda route: held.append(route))
+    file_button(review, "app.py").click()
+    expect(review.get_by_role("heading", name="app.py")).to_be_visible()
+    comment(1)
+    released(OF_THE_DISK)
+    expect(review.get_by_role("button", name="Show 10 unchanged lines")).to_be_visible()  # so it has come
+    page.keyboard.type("why.")
+    expect(written).to_have_value("Say why.")
+    page.keyboard.press("Escape")
+    page.route(OF_THE_TURN, lambda route: held.append(route))
+    page.keyboard.press("Alt+Backspace")
+    expect(review.get_by_role("status")).to_contain_text("Undone in app.py.")
+    comment(0)
+    released(OF_THE_TURN)
+    expect(review.get_by_role("group", name=re.compile("^change 2 of 2"))).to_contain_text("Undone")
+    page.keyboard.type("why.")
+    expect(written).to_have_value("Say why.")
 
 
 def test_a_file_is_named_by_an_at_sign(site: Site, open_page: OpenPage) -> None:

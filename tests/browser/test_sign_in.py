@@ -9,7 +9,8 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.harness import Process, User, Web, clean_environment, wait_for_sync
+from tests.browser.conftest import WAIT_MS
+from tests.harness import DEMO_S, START_S, STOP_S, Process, User, Web, clean_environment, wait_for_sync
 
 OpenPage = Callable[..., Page]
 
@@ -63,6 +64,7 @@ def demo(tmp_path: Path) -> Iterator[Process]:
     assert process.stop() == 0, process.output
 
 
+@pytest.mark.timeout(2 * START_S + DEMO_S + 8 * WAIT_MS / 1000 + STOP_S)  # more than all that is waited for
 def test_the_demo_opens_on_a_turn_that_works_and_its_link_is_good_once(demo: Process, open_page: OpenPage) -> None:
     link = wait_for_sync(
         lambda: re.search(r"(http://\S+)/(#sign-in=\S+)", demo.output), lambda: demo.has_ended, demo.log
@@ -72,7 +74,7 @@ def test_the_demo_opens_on_a_turn_that_works_and_its_link_is_good_once(demo: Pro
     # Nobody reads anything: the page goes to the session that is at work.
     expect(page).to_have_url(re.compile(r"/s/\w+$"))
     log = page.get_by_role("log")
-    expect(log).to_contain_text("The tests pass now.", timeout=60_000)
+    expect(log).to_contain_text("The tests pass now.", timeout=DEMO_S * 1000)
     expect(page.get_by_role("button", name=re.compile("1 file changed"))).to_be_visible()
     page.goto("/users")
     expect(page.get_by_role("row", name=re.compile("^owner@localhost"))).to_be_visible()

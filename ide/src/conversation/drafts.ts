@@ -24,6 +24,11 @@ export function rememberPrompt(text: string, kept: Kept = localStorage): void {
   write(kept, HISTORY, [text, ...others].slice(0, MOST_PROMPTS));
 }
 
+/** What is left of the prompt, now that `sent` is gone: what was written on behind it; all of it, where it is another. */
+export function leftOf(prompt: string, sent: string): string {
+  return prompt.startsWith(sent) ? prompt.slice(sent.length).trimStart() : prompt;
+}
+
 /** Walks through the prompts that were sent: `older()` and `newer()`, and back to what was being typed. */
 export class PromptHistory {
   private at = -1;

@@ -15,6 +15,7 @@ import type {
 import { StreamCursor } from "../live/cursor";
 import { FrameBatch } from "../live/frames";
 import type { Connection } from "../live/connection.svelte";
+import { Meanwhile } from "../live/meanwhile";
 import { TurnView } from "./turn.svelte";
 import { newId } from "./ids";
 
@@ -39,7 +40,9 @@ export class SessionView {
 
   private readonly cursor = new StreamCursor();
   private readonly batch = new FrameBatch<TurnEvent>((events) => this.applyAll(events));
+  private readonly meanwhile = new Meanwhile();
   private stops: (() => void)[] = [];
+  private isLoaded = false;
   private selecting: Promise<void> | null = null;
   private isAskedAgain = false;
 
@@ -57,17 +60,18 @@ export class SessionView {
         if (turn.session === this.id) this.putTurn(turn);
       }),
       connection.on("sessionUpdated", ({ session }) => {
-        if (session._id === this.id) this.doc = session;
+        if (session._id === this.id) this.push("doc", session);
       }),
       connection.on("sessionLock", (change) => {
-        if (change.chatSessionId === this.id) this.lock = change.lock;
+        if (change.chatSessionId === this.id) this.push("lock", change.lock);
       }),
       connection.on("workspaceMode", (change) => {
-        if (change.chatSessionId === this.id) this.workspaceMode = change.mode;
+        if (change.chatSessionId === this.id) this.push("workspaceMode", change.mode);
       }),
       connection.on("droneStatus", ({ drone }) => {
-        // What another session does there is about the same files.
-        if (this.isOn(drone)) this.workspaceMode = drone.workspaceMode;
+        // What another session does there is about the same files. While a turn of ours runs, `workspaceMode` says it: word
+        // of the drone may be older, and come later.
+        if (this.isOn(drone) && drone.turn !== this.running?.id) this.push("workspaceMode", drone.workspaceMode);
       }),
       connection.on("inquiryChanged", ({ inquiry }) => {
         if (inquiry.session === this.id) this.putInquiry(inquiry);
@@ -186,6 +190,11 @@ export class SessionView {
     this.turnOf(inquiry.turn)?.putInquiry(inquiry);
   }
 
+  private push<Name extends "doc" | "lock" | "workspaceMode">(name: Name, value: this[Name]): void {
+    this.meanwhile.pushed(name);
+    this[name] = value;
+  }
+
   private receive(event: TurnEvent): void {
     if (event.chatSessionId !== this.id) return;
     const verdict = this.cursor.take(event);
@@ -227,11 +236,13 @@ export class SessionView {
 
   private async selectNow(): Promise<void> {
     try {
-      const reply = await this.connection.call("selectSession", { chatSessionId: this.id, after: this.cursor.last });
-      const isFirst = this.doc === null;
-      this.doc = reply.session;
-      this.lock = reply.lock;
-      this.workspaceMode = reply.workspaceMode;
+      const asks = this.connection.call("selectSession", { chatSessionId: this.id, after: this.cursor.last });
+      const [reply, newer] = await this.meanwhile.during(asks);
+      const isFirst = !this.isLoaded;
+      this.isLoaded = true;
+      if (!newer.has("doc")) this.doc = reply.session;
+      if (!newer.has("lock")) this.lock = reply.lock;
+      if (!newer.has("workspaceMode")) this.workspaceMode = reply.workspaceMode;
       const newest = reply.turns[0];
       if (this.cursor.last === null && newest !== undefined && reply.turns.every(isOver)) {
         this.cursor.last = { turnId: newest._id, seq: newest.lastSeq, epoch: newest.epoch };

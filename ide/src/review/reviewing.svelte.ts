@@ -98,17 +98,18 @@ export class Review {
     await this.load();
   }
 
-  async show(path: string): Promise<void> {
+  /** At once; what is on the disk of it comes later. */
+  show(path: string): void {
     this.path = path;
-    await this.readDisk();
+    void this.readDisk();
   }
 
   /** The one before or after, around the end. */
-  async showNext(by: 1 | -1): Promise<void> {
+  showNext(by: 1 | -1): void {
     const all = this.entries ?? [];
     const at = all.findIndex((entry) => entry.file.path === this.path);
     const next = all[(at + by + all.length) % Math.max(1, all.length)];
-    if (next !== undefined) await this.show(next.file.path);
+    if (next !== undefined) this.show(next.file.path);
   }
 
   standingOf(change: Change): Standing {

@@ -3,10 +3,11 @@ import { createContext } from "svelte";
 
 import { ApiError, onSignedOut } from "../api/http";
 import * as api from "../api/resources";
-import type { ChatTurn, Inquiry, User } from "../api/types";
+import type { ChatTurn, Inquiry, User, UserChanges } from "../api/types";
 import { Connection } from "../live/connection.svelte";
 import { Router } from "../router.svelte";
 import { t } from "../text";
+import { Chain } from "./chain";
 import { Fleet } from "./fleet.svelte";
 import { Notifier } from "./notifier";
 import { Preferences } from "./preferences.svelte";
@@ -30,6 +31,7 @@ export class App {
   readonly sessions = new SessionList(this.connection);
   readonly preferences = new Preferences();
   private readonly notifier = new Notifier(this.preferences);
+  private readonly changes = new Chain();
   private nextToast = 0;
 
   async start(): Promise<void> {
@@ -70,6 +72,11 @@ export class App {
   async leave(): Promise<void> {
     await api.signOut();
     location.assign("/"); // nothing of theirs stays in the memory of this page
+  }
+
+  /** Changes the account of whoever is signed in. Raises ApiError. */
+  async changeMe(changes: (user: User) => UserChanges): Promise<void> {
+    await this.changes.do(async () => (this.user = await api.changeMe(changes(this.user!))));
   }
 
   say(text: string, level: Toast["level"] = "info"): void {

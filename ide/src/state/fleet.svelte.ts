@@ -1,7 +1,9 @@
 /** What sessions are made of: projects, providers, drones. */
 import * as api from "../api/resources";
-import type { DroneRegistration, Project, Provider } from "../api/types";
+import type { DroneRegistration, Project, ProjectChanges, Provider } from "../api/types";
 import type { Connection } from "../live/connection.svelte";
+import { Meanwhile } from "../live/meanwhile";
+import { Chain } from "./chain";
 
 export class Fleet {
   projects = $state.raw<Project[]>([]);
@@ -9,13 +11,15 @@ export class Fleet {
   drones = $state.raw<DroneRegistration[]>([]);
   isLoaded = $state(false);
   error = $state<string | null>(null);
+  private readonly meanwhile = new Meanwhile();
+  private readonly changes = new Chain();
   private stops: (() => void)[] = [];
 
   constructor(private readonly connection: Connection) {}
 
   open(): void {
     this.stops = [
-      this.connection.on("droneStatus", ({ drone }) => (this.drones = withOne(this.drones, drone))),
+      this.connection.on("droneStatus", ({ drone }) => this.putDrone(drone)),
       this.connection.onOnline(() => void this.refresh()),
     ];
   }
@@ -27,7 +31,11 @@ export class Fleet {
 
   async refresh(): Promise<void> {
     try {
-      [this.projects, this.providers, this.drones] = await Promise.all([api.projects(), api.providers(), api.drones()]);
+      const asks = Promise.all([api.projects(), api.providers(), api.drones()]);
+      const [[projects, providers, drones], newer] = await this.meanwhile.during(asks);
+      this.projects = refreshed(this.projects, projects, newer);
+      this.providers = refreshed(this.providers, providers, newer);
+      this.drones = refreshed(this.drones, drones, newer);
       this.isLoaded = true;
       this.error = null;
     } catch (error) {
@@ -35,15 +43,25 @@ export class Fleet {
     }
   }
 
+  async changeProject(id: string, changes: (project: Project) => ProjectChanges): Promise<void> {
+    await this.changes.do(async () => {
+      const project = this.project(id);
+      if (project !== undefined) this.putProject(await api.changeProject(id, changes(project)));
+    });
+  }
+
   putProject(project: Project): void {
+    this.meanwhile.pushed(project._id);
     this.projects = withOne(this.projects, project);
   }
 
   putProvider(provider: Provider): void {
+    this.meanwhile.pushed(provider._id);
     this.providers = withOne(this.providers, provider);
   }
 
   putDrone(drone: DroneRegistration): void {
+    this.meanwhile.pushed(drone._id);
     this.drones = withOne(this.drones, drone);
   }
 
@@ -66,6 +84,14 @@ export class Fleet {
 }
 
 function withOne<Item extends { _id: string }>(items: Item[], one: Item): Item[] {
-  const others = items.filter((item) => item._id !== one._id);
-  return [...others, one].sort((a, b) => (a._id < b._id ? 1 : -1));
+  return inOrder([...items.filter((item) => item._id !== one._id), one]);
+}
+
+/** Those that were answered, but for `newer`: of them, what is known. */
+function refreshed<Item extends { _id: string }>(known: Item[], answered: Item[], newer: ReadonlySet<string>): Item[] {
+  return inOrder([...answered.filter((item) => !newer.has(item._id)), ...known.filter((item) => newer.has(item._id))]);
+}
+
+function inOrder<Item extends { _id: string }>(items: Item[]): Item[] {
+  return items.sort((a, b) => (a._id < b._id ? 1 : -1));
 }

@@ -5,6 +5,7 @@ import { ApiError } from "../api/http";
 import * as api from "../api/resources";
 import type { ChatSession, ChatTurn, Inquiry, LatestTurn, ListedSession } from "../api/types";
 import type { Connection } from "../live/connection.svelte";
+import { Meanwhile } from "../live/meanwhile";
 
 const SEEN = "gadget.seen";
 const MOST_SEEN = 500;
@@ -21,6 +22,7 @@ export class SessionList {
   /** By id: what waits for an answer. */
   readonly inquiries = new SvelteMap<string, Inquiry>();
   private readonly seen = new SvelteMap<string, string>(readSeen());
+  private readonly meanwhile = new Meanwhile();
   private watched: string | null = null;
   private stops: (() => void)[] = [];
 
@@ -49,12 +51,15 @@ export class SessionList {
 
   async refresh(): Promise<void> {
     try {
-      const [page, pinned] = await Promise.all([api.sessions(), api.pinnedSessions()]);
+      const [[page, pinned], newer] = await this.meanwhile.during(Promise.all([api.sessions(), api.pinnedSessions()]));
       const listed = [...page.items, ...pinned];
-      const fresh = new Map<string, ChatSession>(listed.map((session) => [session._id, session]));
+      const fresh = new Map<string, ChatSession>(
+        listed.filter((session) => !newer.has(session._id)).map((session) => [session._id, session]),
+      );
       const oldest = page.items.at(-1)?._id ?? "";
       // Those beyond the first page stay as they were loaded.
-      this.items = inOrder([...fresh.values(), ...this.items.filter((s) => !fresh.has(s._id) && s._id < oldest)]);
+      const stays = (id: string) => newer.has(id) || (id < oldest && !fresh.has(id));
+      this.items = inOrder([...fresh.values(), ...this.items.filter((session) => stays(session._id))]);
       for (const session of listed) this.stands(session);
       if (!this.isLoaded || page.nextCursor === null) this.nextCursor = page.nextCursor;
       this.isLoaded = true;
@@ -67,14 +72,14 @@ export class SessionList {
 
   async more(): Promise<void> {
     if (this.nextCursor === null) return;
-    const page = await api.sessions(this.nextCursor);
-    for (const session of page.items) this.putListed(session);
+    const [page, newer] = await this.meanwhile.during(api.sessions(this.nextCursor));
+    this.putListed(page.items, newer);
     this.nextCursor = page.nextCursor;
   }
 
   /** Those that were put away, once they are asked for. */
   async loadArchived(): Promise<void> {
-    for (const session of await api.archivedSessions()) this.putListed(session);
+    this.putListed(...(await this.meanwhile.during(api.archivedSessions())));
   }
 
   get(id: string): ChatSession | undefined {
@@ -82,11 +87,13 @@ export class SessionList {
   }
 
   put(session: ChatSession): void {
+    this.meanwhile.pushed(session._id);
     const others = this.items.filter((known) => known._id !== session._id);
     this.items = inOrder([session, ...others]);
   }
 
   drop(id: string): void {
+    this.meanwhile.pushed(id);
     this.items = this.items.filter((session) => session._id !== id);
     this.latest.delete(id);
   }
@@ -125,9 +132,11 @@ export class SessionList {
     return turn?.endedAt ?? turn?.createdAt ?? session.createdAt;
   }
 
-  private putListed(session: ListedSession): void {
-    this.put(session);
-    this.stands(session);
+  private putListed(listed: ListedSession[], newer: ReadonlySet<string>): void {
+    for (const session of listed) {
+      if (!newer.has(session._id)) this.put(session);
+      this.stands(session);
+    }
   }
 
   /** What the list says of a session. A push may have been quicker: then it knows more. */
@@ -158,6 +167,7 @@ export class SessionList {
   }
 
   private putInquiry(inquiry: Inquiry, asked: (inquiry: Inquiry) => void): void {
+    this.meanwhile.pushed(inquiry._id);
     if (inquiry.status !== "pending") {
       this.inquiries.delete(inquiry._id);
       return;
@@ -178,9 +188,9 @@ export class SessionList {
 
   private async lookAtInquiries(): Promise<void> {
     try {
-      const pending = await api.pendingInquiries();
-      this.inquiries.clear();
-      for (const inquiry of pending) this.inquiries.set(inquiry._id, inquiry);
+      const [pending, newer] = await this.meanwhile.during(api.pendingInquiries());
+      for (const id of this.inquiries.keys()) if (!newer.has(id)) this.inquiries.delete(id);
+      for (const inquiry of pending) if (!newer.has(inquiry._id)) this.inquiries.set(inquiry._id, inquiry);
     } catch (error) {
       // An older service asks nothing.
       if (!(error instanceof ApiError && error.code === "notFound")) throw error;
