@@ -7,12 +7,10 @@ import asyncio
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -163,8 +161,6 @@ class Web(Process):
         return web.start()
 
     def start(self) -> Self:
-        if self.command[-1] == "0" and sys.platform == "linux":
-            self.command[-1] = str(self._own_port())
         begin = len(self.output) if self.log.exists() else 0
         super().start()
         try:
@@ -176,16 +172,6 @@ class Web(Process):
             raise
         self.url = found[1]
         return self
-
-    def _own_port(self) -> int:
-        """A port that nobody else is given while this object is there, by the system or as a client: on Linux a socket
-        that is bound and does not listen leaves it to who names it, as the service does."""
-        holder = socket.socket()
-        weakref.finalize(self, holder.close)
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind(("127.0.0.1", 0))
-        port: int = holder.getsockname()[1]
-        return port
 
     async def user(self, name: str = "ada") -> "User":
         """A fresh account, signed in."""

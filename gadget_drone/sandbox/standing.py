@@ -15,6 +15,7 @@ import errno
 import fcntl
 import json
 import os
+import signal
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -149,6 +150,7 @@ async def _holder(command_line: Sequence[str]) -> AsyncIterator[int]:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 pass_fds=[tells],
+                process_group=0,
             )
         finally:
             os.close(tells)
@@ -161,7 +163,8 @@ async def _holder(command_line: Sequence[str]) -> AsyncIterator[int]:
             yield json.loads(info.read())["child-pid"]
         finally:
             with suppress(ProcessLookupError):
-                process.kill()
+                # All of them: a child that bubblewrap has just begun waits for it, and would for ever.
+                os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
 
 

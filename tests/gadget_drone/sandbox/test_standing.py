@@ -276,6 +276,23 @@ async def test_a_command_does_not_run_when_it_cannot_be_made(
     assert await shell(place, "echo mended") == "mended\n[exit status 0]"
 
 
+async def test_a_sandbox_that_is_given_up_while_it_is_made_leaves_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    began = tmp_path / "began"
+    waiting = tmp_path / "bin" / "bwrap"  # as bubblewrap's own child waits for it to be let go
+    waiting.parent.mkdir()
+    waiting.write_text(f"#!/bin/sh\nsleep 600 & echo $! > {began}.new; mv {began}.new {began}; wait\n")
+    waiting.chmod(0o755)
+    monkeypatch.setattr("gadget_drone.sandbox.wrap._WHERE", str(waiting.parent))
+    starting = asyncio.create_task(place.start(["/bin/sh", "-c", "touch ran"], output=2))
+    await until(began.exists)
+    starting.cancel()
+    done, _ = await asyncio.wait([starting], timeout=20)
+    assert done
+    await until(lambda: not is_running(int(began.read_text())))
+
+
 async def test_a_command_does_not_run_without_what_a_sandbox_is_made_of(
     place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
