@@ -148,9 +148,10 @@ class TurnStore(Records[ChatTurn]):
         )
 
     async def request_cancel(self, turn: ChatTurn) -> ChatTurn | None:
-        """Notes that the user wants the turn's end, whatever happens before it; None when it has gone on meanwhile."""
+        """Notes that the user wants the turn's end, whatever happens before it; None when it has gone on meanwhile, or
+        this is known."""
         return await self.update(
-            {"_id": turn.id, "epoch": turn.epoch, "status": turn.status},
+            {"_id": turn.id, "epoch": turn.epoch, "status": turn.status, "cancelRequested": False},
             {
                 "cancelRequested": True,
                 "waiting": Waiting.CANCEL,

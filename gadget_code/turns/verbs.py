@@ -123,13 +123,18 @@ class TurnVerbs:
                 return  # by the sweep, or by another who asked for the same
             if turn.status.is_over:
                 raise Conflict(ErrorCode.TURN_OVER, "This turn is over already.")
-            if turn.status is ChatTurnStatus.PROCESSING and await self._cancel_at_drone(turn):
-                return
+            if turn.status is ChatTurnStatus.PROCESSING:
+                is_told = await self._cancel_at_drone(turn)
+                if is_told:
+                    return
+                if is_told is None:
+                    continue
             if await self.recorder.cancel(turn) is not None:
                 return
         raise Conflict(ErrorCode.TURN_NOT_RUNNING, "The turn is changing hands; try again.", retryable=True)
 
-    async def _cancel_at_drone(self, turn: ChatTurn) -> bool:
+    async def _cancel_at_drone(self, turn: ChatTurn) -> bool | None:
+        """Whether the drone ends it. None: the turn is not as it was read; look again."""
         drone = await self.store.drones.find({"_id": turn.drone})
         if drone is None or drone.status is DroneStatus.OFFLINE:
             return False
@@ -137,7 +142,7 @@ class TurnVerbs:
         if not turn.cancel_requested:
             waiting = await self.store.turns.request_cancel(turn)
             if waiting is None:
-                return False
+                return None
             turn = waiting
             await self.rooms.tell_turn(turn)
         try:
