@@ -15,9 +15,11 @@ from gadget_api.history import work_messages
 from gadget_api.ids import new_id
 from gadget_api.messages import UserMessage
 from gadget_api.model import iso, utc_now
+from tests.harness import START_S
 from tests.wire_json import WireJson
 
-WAIT_S = 20.0
+WAIT_S = START_S
+"""What is waited for may be a drone that starts again."""
 DONE: dict[str, Any] = {"ok": True}
 
 
