@@ -21,7 +21,7 @@ from gadget_code.sockets.rooms import drone_room, user_room
 log = logging.getLogger(__name__)
 
 _HANDSHAKE_S = 10.0
-WATCH_S = 2.0
+_WATCH_S = 2.0
 _PRESENCE_EVERY = 2  # rounds of the watch: well within the 15 s of a drone's lease
 _RATE_PER_S = 50.0
 _BURST = 200.0
@@ -152,7 +152,7 @@ class Connections:
         """Closes sockets whose token ended and those that never signed in, and says which drones are here."""
         round_ = 0
         while True:
-            await asyncio.sleep(WATCH_S)
+            await asyncio.sleep(_WATCH_S)
             round_ += 1
             try:
                 await self._forget_closed()
@@ -175,7 +175,7 @@ class Connections:
         now = time.monotonic()
         self._seen = {eio_sid: self._seen.get(eio_sid, now) for eio_sid in self._service.sockets.eio.sockets}
         for eio_sid, since in self._seen.items():
-            if eio_sid not in admitted and now - since > _HANDSHAKE_S - WATCH_S:
+            if eio_sid not in admitted and now - since > _HANDSHAKE_S - _WATCH_S:
                 await self._service.sockets.cut(eio_sid)
 
     async def _close_revoked(self) -> None:

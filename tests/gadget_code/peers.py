@@ -82,8 +82,8 @@ class PlayedDrone:
     async def disconnect(self) -> None:
         await self._socket.disconnect()
 
-    async def until_closed(self) -> None:
-        async with asyncio.timeout(WAIT_S):
+    async def until_closed(self, timeout: float = WAIT_S) -> None:
+        async with asyncio.timeout(timeout):
             await self._closed.wait()
 
     async def until_offline(self) -> None:

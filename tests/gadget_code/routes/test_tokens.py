@@ -8,6 +8,8 @@ from gadget_api.ids import new_id
 from tests.gadget_code.peers import PlayedDrone, RawSocket, problem
 from tests.harness import User, Web
 
+CLOSES_S = 5.0
+
 
 async def signed_in_again(user: User, agent: str = "Elsewhere/1.0") -> User:
     async with httpx.AsyncClient(base_url=f"{user.url}/api/v1", headers={"User-Agent": agent}, timeout=30) as http:
@@ -45,7 +47,7 @@ async def test_a_token_is_named_and_revoked_and_its_socket_closes(user: User) ->
         assert (await user.http.patch(path, json={"name": None})).json()["name"] is None
         assert (await user.http.delete(path)).status_code == 204
         problem(await elsewhere.http.get("/users/me"), 401, "notAuthenticated")
-        await socket.until_closed()
+        await socket.until_closed(CLOSES_S)
         problem(await user.http.delete(path), 404, "notFound")
     assert [item["isCurrent"] for item in await listed(user)] == [True]
 

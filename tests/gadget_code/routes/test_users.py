@@ -12,6 +12,8 @@ from gadget_code.store.database import Store
 from tests.gadget_code.peers import PlayedDrone, RawSocket, a_session, a_turn, is_processing, problem
 from tests.harness import User, Web
 
+CLOSES_S = 5.0
+
 
 def address() -> str:
     return f"new-{new_id()}@example.org"
@@ -72,8 +74,8 @@ async def test_a_removed_account_is_out_at_once_and_what_runs_for_it_ends(admin:
         assert (await admin.http.delete(f"/users/{gone.document['_id']}")).status_code == 204
         problem(await gone.http.get("/sessions"), 401, "notAuthenticated")
         assert (await drone.until("cancelTurn"))["turnId"] == turn["_id"]
-        await socket.until_closed()
-        await drone.until_closed()
+        await socket.until_closed(CLOSES_S)
+        await drone.until_closed(CLOSES_S)
         login = {"email": gone.email, "password": gone.password}
         problem(await admin.http.post("/auth/login", json=login), 401, "badCredentials")
         problem(await admin.http.delete(f"/users/{gone.document['_id']}"), 404, "notFound")

@@ -249,7 +249,8 @@ async def test_a_turn_whose_drone_is_away_is_cancelled_at_once(
     await drone.acked(turn["_id"], 1)
     await drone.disconnect()
     await drone.until_offline()
-    await user.post(f"/turns/{turn['_id']}/cancel", {})
+    async with asyncio.timeout(2):
+        await user.post(f"/turns/{turn['_id']}/cancel", {})
     events = await user.events(turn["_id"])
     assert [event["type"] for event in events] == ["response", "workOrderComplete"]
     assert [event["seq"] for event in events] == [1, 2]
