@@ -214,7 +214,7 @@ async def _drone(
 ) -> AsyncIterator[asyncio.Task[None]]:
     """One drone as a child process while the context is open. Gives the task that ends when it does."""
     workspace.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "GADGET_SERVER_URL": settings.origin}
+    environment = {**os.environ, "GADGET_SERVER_URL": settings.origin, "GADGET_DATA_DIR": str(settings.data_dir)}
     if allow_local_git:
         environment["GADGET_ALLOW_LOCAL_GIT"] = "true"
     child: list[asyncio.subprocess.Process] = []

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from contextlib import suppress
 from importlib.metadata import version
 
@@ -64,7 +65,8 @@ class Daemon:
         self._occupancy = Occupancy(workspace.file)
         self._uploads = Uploads(workspace.blobs_dir, server)
         self._supervisor = Supervisor()
-        self._standing = Standing() if sandbox.kind == "bubblewrap" else None
+        shown = [path for path in settings.sandbox_paths.split(":") if os.path.isabs(path)]
+        self._standing = Standing(shown) if sandbox.kind == "bubblewrap" else None
         self._states = SessionStates()
         self._lag = Lag()
         images = Images(workspace.images_dir, server, self._uploads)

@@ -25,6 +25,11 @@ class DroneSettings(BaseSettings):
     sandbox: SandboxSetting = Field(
         "auto", description="Whether commands run in bubblewrap: where it works, never, or not without it."
     )
+    sandbox_paths: str = Field(
+        "",
+        description="Directories outside of the system's own and the project that commands in the sandbox may read, "
+        "separated by colons.",
+    )
     terminals: Literal["on", "off"] = Field(
         "on", description="Whether the drone's user may open terminals here, from the browser."
     )

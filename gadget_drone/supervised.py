@@ -143,10 +143,18 @@ class Supervisor:
         self._running: set[Supervised] = set()
 
     def start(
-        self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: int, stdin: int | None = None
+        self,
+        command: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        output: int,
+        errors: int | None = None,
+        stdin: int | None = None,
     ) -> Supervised:
-        """Runs the program at the path `command[0]`; it prints to the descriptor `output`, and its input is the
-        descriptor `stdin`, or empty. A terminal as `output` is its input and its controlling terminal, too.
+        """Runs the program at the path `command[0]`. It prints to the descriptor `output`, its errors to `errors` or
+        there, too; its input is the descriptor `stdin`, or empty. A terminal as `output` is all three, and its
+        controlling terminal.
 
         Raises NotStarted, or leaves that to `Supervised.ended`.
         """
@@ -156,7 +164,8 @@ class Supervisor:
             ours.setblocking(False)
             try:
                 with theirs:
-                    self._hand_over([theirs.fileno(), output, *(() if stdin is None else (stdin,))])
+                    printed = (output, output if errors is None else errors)
+                    self._hand_over([theirs.fileno(), *printed, *(() if stdin is None else (stdin,))])
             except BaseException:
                 ours.close()
                 raise

@@ -4,8 +4,9 @@
 
 One such program serves a drone for as long as LINK_FD, a Unix socket, is open: a fork of it is there in a millisecond,
 where a fresh interpreter took 18. It is made before its command comes, while nobody waits. For each command one byte
-comes, the number of descriptors with it: a socket that belongs to this command alone, what the command prints to, and,
-where it has an input, that. The fork takes them, closes the link, and takes the rest from its own socket:
+comes, the number of descriptors with it: a socket that belongs to this command alone, what the command prints to, what
+its errors go to, and, where it has an input, that. The fork takes them, closes the link, and takes the rest from its
+own socket:
 
     four bytes, big-endian: the length of what follows
     the directory, the number of words of the command, the words, NAME=VALUE...; a NUL (none can have one) between them
@@ -97,7 +98,7 @@ def _enter(namespaces: str, user: str) -> Inside:
 
 def _take(link: socket.socket) -> tuple[socket.socket, list[int]] | None:
     """The next command's socket and streams; None when the drone has closed the link, or no descriptor is to be had."""
-    count, fds, _, _ = socket.recv_fds(link, 1, 3)
+    count, fds, _, _ = socket.recv_fds(link, 1, 4)
     if not count or len(fds) < count[0]:
         return None
     for fd in fds:
@@ -160,8 +161,8 @@ def _supervise(
     *,
     is_inside: bool,
 ) -> None:
-    """`streams` are the command's output and, where it has one, its input."""
-    output, *stdin = streams
+    """`streams` are the command's output, its errors and, where it has one, its input."""
+    output, errors, *stdin = streams
     is_terminal = os.isatty(output)
     try:
         size = int.from_bytes(drone.recv(4, socket.MSG_WAITALL), "big")
@@ -175,7 +176,7 @@ def _supervise(
             words[0],
             words,
             dict(variable.split(b"=", 1) for variable in variables),
-            file_actions=_in_terminal(output) if is_terminal else _in_streams(output, stdin),
+            file_actions=_in_terminal(output) if is_terminal else _in_streams(output, errors, stdin),
             setsid=True,
             setsigdef=_ALL_SIGNALS,
         )
@@ -223,9 +224,9 @@ def _supervise(
             time.sleep(_LOOK_EVERY_S)
 
 
-def _in_streams(output: int, stdin: Sequence[int]) -> list[tuple[int, ...]]:
-    """The file actions of a command that prints to `output`."""
-    return [(os.POSIX_SPAWN_DUP2, fd, to) for to, fd in ((1, output), (2, output), *((0, fd) for fd in stdin))]
+def _in_streams(output: int, errors: int, stdin: Sequence[int]) -> list[tuple[int, ...]]:
+    """The file actions of a command that prints to `output` and `errors`."""
+    return [(os.POSIX_SPAWN_DUP2, fd, to) for to, fd in ((1, output), (2, errors), *((0, fd) for fd in stdin))]
 
 
 def _in_terminal(terminal: int) -> list[tuple[int | str, ...]]:

@@ -30,8 +30,9 @@ from gadget_drone.context.tokens import Calibration
 from gadget_drone.permissions.decide import allows_network, denied_patterns, hidden_patterns
 from gadget_drone.permissions.repository import RepositoryRules, repository_rules
 from gadget_drone.sandbox.denials import denied_by_sandbox
+from gadget_drone.sandbox.nested import nested_repositories
+from gadget_drone.sandbox.repositories import mend_common
 from gadget_drone.sandbox.standing import Standing
-from gadget_drone.sandbox.wrap import mend_repository
 from gadget_drone.stream import EventStream
 from gadget_drone.supervised import Supervisor
 from gadget_drone.tools.clip import clip
@@ -85,6 +86,8 @@ class Workshop:
         self._questions: dict[str, int] = {}
         """By call: how many it has asked."""
         self._inquiries = Inquiries(order, events, control)
+        self._nested: Sequence[str] | None = None
+        """The repositories in the project besides its own, once they were looked for."""
         self.tools = Toolbox.standard(site.third_party)
 
     @classmethod
@@ -178,10 +181,13 @@ class Workshop:
         site = self._site
         if site.sandbox is None:
             return None
+        if self._nested is None:
+            self._nested = await nested_repositories(site.project_dir)
         return partial(
             site.sandbox.start,
             workspace_dir=site.workspace_dir,
             network=network,
+            repositories=self._nested,
             hidden=await files_of(hidden, site.project_dir) if hidden else (),
             read_only=await files_of(read_only, site.project_dir) if read_only else (),
         )
@@ -206,8 +212,9 @@ class Workshop:
     async def _finished(self, call: ToolCallRequest, result: ToolResult) -> ToolResult:
         """What the model is told: the result, what the sandbox did to it, what the project says about the place."""
         content = clip(result.content, window_limits.Limits.of(self._models.provider).result_bytes)
+        if call.name == "shell":
+            content += _mended(self._site.project_dir)
         if call.name == "shell" and self._site.sandbox is not None:
-            mend_repository(self._site.project_dir)
             network = allows_network(self._control.policy, repository=self._rules)
             label = denied_by_sandbox(content, int(result.is_error), network=network)
             content = f"{content}\n[{label}]" if label is not None else content
@@ -216,6 +223,16 @@ class Workshop:
                 told = await asyncio.to_thread(self._instructions.for_path, path)
                 content = f"{content}\n\n{told}" if told is not None else content
         return replace(result, content=content)
+
+
+def _mended(project_dir: Path) -> str:
+    """Mends what a command has done to the repository, so that git works in it; what to tell the model of it."""
+    try:
+        return (
+            "\n[.git/commondir was removed: git would not work with it]" if mend_common(f"{project_dir}/.git") else ""
+        )
+    except OSError as error:
+        return f"\n[git may not work: .git/commondir cannot be removed ({error.strerror})]"
 
 
 def _own(project_dir: Path) -> tuple[Instructions, RepositoryRules]:

@@ -1,8 +1,9 @@
 """The sandbox that stands while commands come and go.
 
 bubblewrap makes it once, around a program that waits; its namespaces are taken from there, and the supervisor of
-commands lives in them (`enter.py`). It is used again only while it is what a fresh one would be. Three things could
-make it another, and are compared before each command:
+commands lives in them (`enter.py`). Once it is made it is compared with what was wanted: bubblewrap follows links, and
+a command that runs may put one anywhere in the project meanwhile. It is used again only while it is what a fresh one
+would be. Three things could make it another, and are compared before each command:
 
 - its command line, which names the project, the policy, what is hidden;
 - the mounts. The kernel takes one away from everywhere when its place is removed or renamed over on the machine, as git
@@ -15,8 +16,9 @@ import errno
 import fcntl
 import json
 import os
+import re
 import signal
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -24,23 +26,23 @@ from pathlib import Path
 from typing import IO
 
 from gadget_drone.environment import child_environment
-from gadget_drone.sandbox.wrap import Wrapping, wrap
+from gadget_drone.sandbox.links import Identity, identity_without_links
+from gadget_drone.sandbox.wrap import Mount, Wrapping, wrap
 from gadget_drone.supervised import Namespaces, NotStarted, Supervised, Supervisor
 
 MAKE_S = 5.0
 _HOLDER = ("/bin/sh", "-c", "echo made; read -r end")
 """Is there until its input ends."""
 _OUTER = ("cgroup", "uts", "net", "mnt")
+_ESCAPED = re.compile(rb"\\([0-7]{3})")
+"""How `mountinfo` writes blanks in a path."""
 _NS_GET_USERNS = 0xB701  # ioctl_ns(2)
-
-Identity = tuple[int, int] | None
-"""Device and inode; None for what does not exist."""
 
 
 @dataclass(frozen=True)
 class _Made:
     command_line: tuple[str, ...]
-    identities: tuple[Identity, ...]
+    identities: tuple[Identity | None, ...]
     """Of what it depends on, noted before it was made: a change while it was made counts as one after that."""
     outside: bytes
     """The mounts of the machine, noted then, too."""
@@ -63,9 +65,10 @@ class _Made:
 
 
 class Standing:
-    """One at a time, for a drone: the last one that was wanted."""
+    """One at a time, for a drone: the last one that was wanted. `shown`: what of the machine commands may read, too."""
 
-    def __init__(self) -> None:
+    def __init__(self, shown: Sequence[str] = ()) -> None:
+        self._shown = shown
         self._made: _Made | None = None
         self._making = asyncio.Lock()
         self._supervisor = Supervisor()
@@ -77,11 +80,13 @@ class Standing:
         *,
         project_dir: Path,
         output: int,
+        errors: int | None = None,
         stdin: int | None = None,
         workspace_dir: Path,
         network: bool,
         hidden: Sequence[Path] = (),
         read_only: Sequence[Path] = (),
+        repositories: Sequence[str] = (),
     ) -> Supervised:
         """Runs a command in `project_dir` in the sandbox; see `wrap` for what it may, `Supervisor.start` for the rest.
 
@@ -95,6 +100,8 @@ class Standing:
                 network=network,
                 hidden=hidden,
                 read_only=read_only,
+                repositories=repositories,
+                shown=self._shown,
             )
         except OSError as error:
             raise NotStarted(error.errno, f"the sandbox cannot be made: {error.strerror or error}") from error
@@ -107,7 +114,9 @@ class Standing:
                 self._made = made
             # Nothing may be awaited between the comparison and this.
             environment = wanted.environment(env)
-            return self._supervisor.start(command, cwd=project_dir, env=environment, output=output, stdin=stdin)
+            return self._supervisor.start(
+                command, cwd=project_dir, env=environment, output=output, errors=errors, stdin=stdin
+            )
 
     def close(self) -> None:
         """Ends all that runs in it, and all that was left in those before it."""
@@ -126,6 +135,7 @@ async def _make(wanted: Wrapping) -> _Made:
                     inside, namespaces = _taken_from(f"/proc/{pid}")
                     undo.callback(inside.close)
                     undo.callback(namespaces.close)
+                    _check(wanted, f"/proc/{pid}/root", _read(inside))
                 undo.pop_all()
                 return _Made(wanted.command_line, identities, outside, inside, _read(inside), namespaces)
     except TimeoutError as error:
@@ -202,6 +212,30 @@ def _taken_from(holder: str) -> tuple[IO[bytes], Namespaces]:
         return inside, Namespaces(tuple(entered), user)
 
 
+def _check(wanted: Wrapping, root: str, mountinfo: bytes) -> None:
+    """Raises NotStarted where a mount in the project is not what was wanted: a command may have put a link there."""
+    made: dict[str, tuple[bytes, list[bytes]]] = {}
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(b" - ")
+        _, _, _, _, place, flags, *_ = before.split(b" ")
+        plain = _ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), place)
+        made[os.fsdecode(plain)] = after.split(b" ")[0], flags.split(b",")
+    for mount in wanted.mounts:
+        if mount.place not in made or not _is_right(mount, root, *made[mount.place]):
+            raise NotStarted(errno.ELOOP, f"the sandbox cannot be made: {mount.place} changed meanwhile. Try again")
+
+
+def _is_right(mount: Mount, root: str, kind: bytes, flags: Collection[bytes]) -> bool:
+    if mount.is_read_only and b"ro" not in flags:
+        return False
+    if mount.source is None:
+        return kind == b"tmpfs"
+    try:
+        return identity_without_links(mount.source) == identity_without_links(mount.place, root)
+    except OSError:
+        return False
+
+
 def _mounts_of_the_machine() -> bytes:
     with open("/proc/self/mountinfo", "rb", buffering=0) as file:
         return _read(file)
@@ -212,13 +246,14 @@ def _read(mountinfo: IO[bytes]) -> bytes:
     return b"".join(iter(partial(mountinfo.read, 2**16), b""))
 
 
-def _identities(wrapping: Wrapping) -> tuple[Identity, ...]:
+def _identities(wrapping: Wrapping) -> tuple[Identity | None, ...]:
     return tuple(map(_identity, wrapping.paths))
 
 
-def _identity(path: str) -> Identity:
+def _identity(path: str) -> Identity | None:
+    """None for what does not exist."""
     try:
-        found = os.stat(path)
+        found = os.lstat(path)
     except OSError:
         return None
     return found.st_dev, found.st_ino

@@ -1,30 +1,28 @@
 """The sandbox that bubblewrap makes, and commands run in (`standing.py`).
 
-A command sees the machine read-only, without homes, sockets and other people's temporary files; it may change its
-project, a home of its own and a /tmp of its own, which the commands of one workspace share. What is empty in it (hidden
-directories, /run, /dev) is read-only too, for the sandbox stands for more than one command. In the project's `.git`,
-what runs later outside of the sandbox (config, hooks, info, modules) stays as it is.
+A command sees the programs of the system (`machine.py`), read-only, and nothing else of the machine. It may change its
+project, a home of its own and a /tmp of its own, which the commands of one workspace share. What is empty in it is
+read-only too, for the sandbox stands for more than one command. In the git directories of the project, what git runs
+later outside of the sandbox stays as it is (`repositories.py`).
 
 Facts it rests on (bubblewrap 0.8): as root it is no sandbox unless all capabilities are dropped; a read-only
 `.git/config` can be moved away with `.git` unless that is a mount itself; sockets with a path are reachable unless
-their folder is hidden.
+their folder is hidden. bubblewrap follows symbolic links in what it mounts and in where it mounts it; so what it made
+is compared with what was wanted, before a command is let in.
 """
 
+import errno
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gadget_drone.sandbox.toolchains import toolchains
+from gadget_drone.sandbox.machine import SYSTEM, is_in, own_state, private_places, toolchains
+from gadget_drone.sandbox.repositories import COMMON, MAX_DETAILED, is_git_directory, protected
 
-_HIDDEN = ("/home", "/root", "/run", "/tmp", "/var/tmp", "/var/run", "/var/spool", "/var/mail", "/var/backups")
-_SECRET_FILES = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers")
-"""Which root could read; without capabilities it still owns them."""
-_SECRET_DIRECTORIES = ("/etc/ssh", "/etc/sudoers.d", "/etc/ssl/private", "/var/lib/docker", "/var/lib/containerd")
-_BINDS = ("--bind", "--ro-bind", "--ro-bind-try")
-_GIT_READ_ONLY = ("hooks", "info", "modules")
-_GIT_FILES = ("config", "config.worktree")
 _LEADS_OUT = frozenset({"DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "SSH_AGENT_PID", "SSH_AUTH_SOCK", "WAYLAND_DISPLAY",
                         "XAUTHORITY", "XDG_RUNTIME_DIR", "GNOME_KEYRING_CONTROL", "GPG_AGENT_INFO", "TMPDIR",
                         "DOCKER_HOST"})  # fmt: skip
@@ -32,11 +30,22 @@ _WHERE = "/usr/bin:/bin:/usr/local/bin:/run/wrappers/bin:/run/current-system/sw/
 HOME = "home"
 TEMPORARY = "tmp"
 """In the workspace's `.gadget/`: what /tmp is for commands."""
+_NOTHING = "/dev/null"
 
 
 def find_bubblewrap() -> str | None:
     """The system's own; never one that PATH leads to, which may be a project's."""
     return shutil.which("bwrap", path=_WHERE)
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A mount at a place that a command could have changed before."""
+
+    place: str
+    source: str | None
+    """None: an empty directory."""
+    is_read_only: bool
 
 
 @dataclass(frozen=True)
@@ -46,6 +55,8 @@ class Wrapping:
     command_line: tuple[str, ...]
     paths: tuple[str, ...]
     """What on the machine it depends on: all that is shown in it, and the places of its mounts."""
+    mounts: tuple[Mount, ...]
+    """Those in the project."""
     home: str
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
@@ -61,12 +72,15 @@ def wrap(
     network: bool,
     hidden: Iterable[Path] = (),
     read_only: Iterable[Path] = (),
+    repositories: Iterable[str] = (),
+    shown: Iterable[str] = (),
 ) -> Wrapping:
     """The sandbox for commands in `project_dir` that have the environment `env`.
 
-    `hidden` and `read_only`: files and directories in the project that a command may not read, or not change; those
-    that do not exist are left out. Makes the folders that it needs; blocks shortly. Raises FileNotFoundError where
-    there is no bubblewrap.
+    `hidden` and `read_only`: files and directories in the project that a command may not read, or not change; what does
+    not exist, and links, are left out. `repositories`: git directories, or `.git` files, in the project besides its
+    own. `shown`: what else of the machine a command may read. Makes the folders that it needs; blocks shortly. Raises
+    OSError where there is no bubblewrap, or a git directory cannot be protected.
     """
     binary = find_bubblewrap()
     if binary is None:
@@ -77,85 +91,128 @@ def wrap(
     own = f"{workspace}/.gadget"
     for name in (HOME, TEMPORARY):
         os.makedirs(f"{own}/{name}", mode=0o700, exist_ok=True)
-    options = [
-        *("--die-with-parent", "--new-session", "--unshare-pid", "--as-pid-1", "--unshare-ipc", "--unshare-uts"),
-        *("--unshare-cgroup-try", *(() if network else ("--unshare-net",)), "--cap-drop", "ALL"),
-        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
-    ]
-    empty = ["/dev"]
-    covered: list[str] = []
-    for place in (*_HIDDEN, *_SECRET_DIRECTORIES):
-        if os.path.isdir(place) and not os.path.islink(place):
-            options += ["--tmpfs", place]
-            empty.append(place)
-            covered.append(place)
-    for place in _SECRET_FILES:
-        if os.path.exists(place):
-            options += ["--ro-bind", "/dev/null", place]
+    plan = _Plan(project)
+    for place in SYSTEM:
+        plan.show(place)
     resolver = os.path.realpath("/etc/resolv.conf")
-    if _is_in(resolver, *covered):
-        options += ["--ro-bind-try", resolver, resolver]
+    if not is_in(resolver, *SYSTEM):
+        plan.show(resolver)
+    state = own_state(os.environ)
+    for place in (*private_places(), *(place for place in state if is_in(place, *SYSTEM))):
+        plan.hide(place)
     for place in ("/tmp", "/var/tmp"):
-        if place in covered:
-            options += ["--bind", f"{own}/{TEMPORARY}", place]
-    if home != "/" and not _is_in(project, own):
-        options += ["--bind", f"{own}/{HOME}", home]
-        covered.append(home)
-    if not _is_in(workspace, *covered):
-        options += ["--tmpfs", workspace]
-        empty.append(workspace)
+        plan.bind(f"{own}/{TEMPORARY}", place)
+    if home != "/" and not is_in(project, own):
+        plan.bind(f"{own}/{HOME}", home)
+    for place in shown:
+        plan.show(place, os.path.realpath(place))
+    if is_in(workspace, *SYSTEM, *shown):
+        plan.hide(workspace)
     for tool in toolchains(env, home):
-        if _is_in(tool, *covered, workspace) and not _is_in(tool, own):
-            options += ["--ro-bind", tool, tool]
-    options += ["--bind", project, project, *_repository(project)]
-    if _is_in(own, project) or os.path.isdir(f"{project}/.gadget"):
-        options += ["--tmpfs", f"{project}/.gadget"]
-        empty.append(f"{project}/.gadget")
+        if not is_in(tool, project, own):
+            plan.show(tool, os.path.realpath(tool))
+    plan.bind(project, project)
+    for place in state:
+        if is_in(place, project):
+            plan.hide(place)
+    _protect(plan, f"{project}/.git", repositories)
+    if is_in(own, project) or os.path.isdir(f"{project}/.gadget"):
+        plan.empty(f"{project}/.gadget")
     for path in map(str, read_only):
-        options += ["--ro-bind-try", path, path]
+        plan.show(path)
     for path in map(str, hidden):
-        if os.path.isdir(path):
-            options += ["--tmpfs", path]
-            empty.append(path)
-        elif os.path.exists(path):
-            options += ["--ro-bind", "/dev/null", path]
-    binds = [(options[at + 1], options[at + 2]) for at, option in enumerate(options) if option in _BINDS]
-    shown = {place for _, place in binds}
-    paths = dict.fromkeys((*(path for bind in binds for path in bind), *empty))
-    # What a command would leave there, the next one would find.
-    for place in empty:
-        if place not in shown:
-            options += ["--remount-ro", place]
-    return Wrapping((binary, *options), tuple(paths), home)
+        plan.hide(path)
+    isolation = ("--die-with-parent", "--new-session", "--unshare-pid", "--as-pid-1", "--unshare-ipc", "--unshare-uts")
+    options = (*isolation, "--unshare-cgroup-try", *(() if network else ("--unshare-net",)), "--cap-drop", "ALL")
+    return plan.wrapping((binary, *options), home)
 
 
-def _is_in(path: str, *places: str) -> bool:
-    """Whether the absolute path is one of these places, or below one."""
-    return any(path == place or path.startswith(place if place.endswith("/") else f"{place}/") for place in places)
+class _Plan:
+    """Mounts, in the order in which bubblewrap makes them; a later one covers an earlier one."""
+
+    def __init__(self, project: str) -> None:
+        self._project = project
+        self._options: list[str] = []
+        self._paths: dict[str, None] = {}
+        self._empty = ["/dev", "/"]
+        """What a command would leave there, the next one would find."""
+        self._bound: set[str] = set()
+        self._mounts: dict[str, Mount] = {}
+
+    def show(self, place: str, source: str | None = None) -> None:
+        """Read-only what is at `source` on the machine, by default at the same path; nothing where there is nothing.
+
+        A link of the machine stays a link; one in the project is left out.
+        """
+        source = source or place
+        try:
+            found = os.lstat(source)
+        except OSError:
+            return
+        if not stat.S_ISLNK(found.st_mode):
+            self._bind(source, place, is_read_only=True)
+        elif not is_in(source, self._project):
+            self._options += ["--symlink", os.readlink(source), place]
+
+    def bind(self, source: str, place: str) -> None:
+        self._bind(source, place, is_read_only=False)
+
+    def hide(self, path: str) -> None:
+        """An empty directory or file instead of what is there; nothing where nothing or a link is."""
+        try:
+            found = os.lstat(path)
+        except OSError:
+            return
+        if stat.S_ISDIR(found.st_mode):
+            self.empty(path)
+        elif not stat.S_ISLNK(found.st_mode):
+            self._bind(_NOTHING, path, is_read_only=True)
+
+    def empty(self, place: str) -> None:
+        self._options += ["--tmpfs", place]
+        self._empty.append(place)
+        self._note(Mount(place, None, is_read_only=True))
+
+    def wrapping(self, command: tuple[str, ...], home: str) -> Wrapping:
+        for place in self._empty:
+            if place not in self._bound:
+                self._options += ["--remount-ro", place]
+        fresh = ("--dev", "/dev", "--proc", "/proc", "--dir", "/run", "--symlink", "/run", "/var/run")
+        return Wrapping((*command, *fresh, *self._options), tuple(self._paths), tuple(self._mounts.values()), home)
+
+    def _bind(self, source: str, place: str, *, is_read_only: bool) -> None:
+        self._options += ["--ro-bind" if is_read_only else "--bind", source, place]
+        self._paths[source] = None
+        self._bound.add(place)
+        self._note(Mount(place, source, is_read_only))
+
+    def _note(self, mount: Mount) -> None:
+        self._paths[mount.place] = None
+        if is_in(mount.place, self._project):
+            self._mounts[mount.place] = mount
 
 
-def _repository(project: str) -> list[str]:
-    git = f"{project}/.git"
-    if os.path.islink(git) or not os.path.exists(git):
-        return []
-    if os.path.isfile(git):
-        return ["--ro-bind", git, git]
-    for name in _GIT_READ_ONLY:
-        os.makedirs(f"{git}/{name}", exist_ok=True)  # what is not there could be made
-    options = ["--bind", git, git]
-    for name in (*_GIT_FILES, *_GIT_READ_ONLY):
-        options += ["--ro-bind-try", f"{git}/{name}", f"{git}/{name}"]
-    return options
+def _protect(plan: _Plan, git: str, others: Iterable[str]) -> None:
+    """The project's own git directory, and the others in it as far as they are still there."""
+    if os.path.islink(git):
+        raise OSError(
+            errno.ENOTSUP,
+            f"{git} is a symbolic link, and a command could replace it. Replace it by the directory it leads to, or "
+            "start the drone with GADGET_SANDBOX=off",
+        )
+    _show_parts(plan, git, protected(git) if os.path.isdir(git) else None)
+    for number, path in enumerate(others):
+        parts = None
+        if number < MAX_DETAILED and is_git_directory(path):
+            with suppress(OSError):
+                parts = protected(path)
+        _show_parts(plan, path, parts if parts and f"{path}/{COMMON}" in parts else None)
 
 
-def mend_repository(project_dir: Path) -> bool:
-    """Takes away a `.git/commondir` that a command has left; whether there was one.
-
-    It would have git take its configuration from elsewhere. It cannot be made read-only where it is not there, and an
-    empty one breaks git: call this when a command has ended. (A `.git` file of a linked worktree is none of this.)
-    """
-    planted = project_dir / ".git" / "commondir"
-    if not os.path.lexists(planted):
-        return False
-    planted.unlink()
-    return True
+def _show_parts(plan: _Plan, git: str, parts: Sequence[str] | None) -> None:
+    """A git directory with these parts of it read-only; None: all of it, or a `.git` file."""
+    if parts is None:
+        return plan.show(git)
+    plan.bind(git, git)
+    for part in parts:
+        plan.show(part)

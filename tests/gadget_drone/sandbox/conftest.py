@@ -4,13 +4,13 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gadget_drone.environment import child_environment
 from gadget_drone.sandbox.probe import probe
 from gadget_drone.sandbox.standing import Standing
-from gadget_drone.sandbox.wrap import TEMPORARY
 from gadget_drone.supervised import Supervised
 
 OUTPUT, ERRORS = "output-of-a-test", "errors-of-a-test"
@@ -37,31 +37,35 @@ class Place:
     standing: Standing
 
     def run(self, line: str, *, network: bool = False, **more: str) -> subprocess.CompletedProcess[str]:
-        """Its errors come by a file, as a supervised command has one output."""
+        """`more` are variables of its environment."""
+        return self.run_with(line, network=network, env=child_environment() | {"HOME": str(self.home)} | more)
 
-        env = child_environment() | {"HOME": str(self.home)} | more
+    def run_with(self, line: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        """`options` as `start` takes them."""
+        printed, complaints = self.workspace / OUTPUT, self.workspace / ERRORS
 
         async def ended() -> int:
-            words = ["/bin/sh", "-c", f'exec 2>/tmp/{ERRORS}; exec /bin/sh -c "$1"', "sh", line]
-            with (self.workspace / OUTPUT).open("wb") as output:
-                running = await self.start(words, output=output.fileno(), network=network, env=env)
+            with printed.open("wb") as output, complaints.open("wb") as errors:
+                words = ["/bin/sh", "-c", line]
+                running = await self.start(words, output=output.fileno(), errors=errors.fileno(), **options)
             try:
                 return (await asyncio.wait_for(running.ended(), 20)).status
             finally:
                 assert await running.kill()
 
         status = asyncio.run(ended())
-        errors = self.workspace / ".gadget" / TEMPORARY / ERRORS
-        return subprocess.CompletedProcess(line, status, (self.workspace / OUTPUT).read_text(), errors.read_text())
+        return subprocess.CompletedProcess(line, status, printed.read_text(), complaints.read_text())
 
     async def start(
         self,
         words: Sequence[str],
         *,
         output: int,
+        errors: int | None = None,
         network: bool = False,
         hidden: Sequence[Path] = (),
         read_only: Sequence[Path] = (),
+        repositories: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
     ) -> Supervised:
         return await self.standing.start(
@@ -70,9 +74,11 @@ class Place:
             project_dir=self.project,
             workspace_dir=self.workspace,
             output=output,
+            errors=errors,
             network=network,
             hidden=hidden,
             read_only=read_only,
+            repositories=repositories,
         )
 
 

@@ -61,7 +61,7 @@ CHANGES: dict[str, Callable[[Path, Path], object]] = {
     ),
     "git's configuration is taken away": lambda project, _: (project / ".git" / "config").unlink(),
     "the hooks are another directory": lambda project, _: move_and_make(project / ".git" / "hooks"),
-    "a worktree's configuration appears": lambda project, _: (project / ".git" / "config.worktree").write_text(""),
+    "a worktree's configuration is another file": lambda project, _: replace(project / ".git" / "config.worktree", ""),
     "the repository is another": lambda project, _: move_and_make(project / ".git"),
     "the project is another directory": lambda project, _: move_and_make(project),
     "the home is another": lambda _, workspace: move_and_make(workspace / ".gadget" / "home"),

@@ -1,0 +1,36 @@
+"""Paths in which no component is a symbolic link: a command may have put a link where the sandbox wants to mount."""
+
+import errno
+import os
+import stat
+
+Identity = tuple[int, int]
+"""Device and inode."""
+
+
+def open_without_links(path: str, root: str = "/") -> int:
+    """A descriptor (`O_PATH`) of the absolute `path` below the directory `root`.
+
+    Raises OSError, also for a link anywhere in `path`.
+    """
+    fd = os.open(root, os.O_PATH | os.O_DIRECTORY)
+    for name in filter(None, path.split("/")):
+        try:
+            below = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=fd)
+        finally:
+            os.close(fd)
+        fd = below
+    if stat.S_ISLNK(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.ELOOP, f"{path} is a symbolic link")
+    return fd
+
+
+def identity_without_links(path: str, root: str = "/") -> Identity:
+    """What is there. Raises OSError as `open_without_links`."""
+    fd = open_without_links(path, root)
+    try:
+        found = os.fstat(fd)
+        return found.st_dev, found.st_ino
+    finally:
+        os.close(fd)

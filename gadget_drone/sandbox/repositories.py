@@ -1,0 +1,129 @@
+"""The git directories of a project, and what in them no command may change.
+
+A git directory names programs that git runs later, outside of the sandbox: for the user, for an editor, for the drone.
+A name that is missing could be made by a command, so it is made here first, and then it can be mounted read-only.
+"""
+
+import errno
+import os
+import re
+import secrets
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+
+from gadget_drone.sandbox.links import open_without_links
+
+_DIRECTORIES = ("hooks", "info", "modules", "worktrees")
+_FILES = ("config", "config.worktree")
+COMMON = "commondir"
+"""Names the directory that git takes its configuration, hooks and objects from."""
+_ITSELF = b".\n"
+"""What is in our `commondir`: the git directory itself. Git ignores `core.bare` and `core.worktree` beside one."""
+_HAS_WORK_TREE_OF_ITS_OWN = re.compile(rb"^\s*(worktree\s*=|bare\s*(=\s*(true|yes|on|1)\s*)?$)", re.I | re.M)
+_MAX_READ_BYTES = 2**20
+MAX_DETAILED = 30
+"""Of more git directories than this, the others are read-only as a whole: each costs eight mounts."""
+
+
+def protected(git: str) -> list[str]:
+    """What in the git directory `git` no command may change; makes what is missing of it.
+
+    Raises OSError where something cannot be protected; the message says what its user can do.
+    """
+    directory = open_without_links(git)
+    try:
+        for name in _DIRECTORIES:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=directory)
+            _refuse_other(git, name, directory, stat.S_ISDIR, "a directory")
+        for name in _FILES:
+            with suppress(FileExistsError):
+                _make(name, b"", directory)
+            _refuse_other(git, name, directory, stat.S_ISREG, "a file")
+        names = [*_DIRECTORIES, *_FILES]
+        _mend_common(directory)
+        if not _exists(COMMON, directory) and not _HAS_WORK_TREE_OF_ITS_OWN.search(_content("config", directory)):
+            new = f"{COMMON}.{secrets.token_hex(4)}"  # git fails for as long as the file is there and empty
+            _make(new, _ITSELF, directory)
+            os.rename(new, COMMON, src_dir_fd=directory, dst_dir_fd=directory)
+        if _exists(COMMON, directory):
+            _refuse_other(git, COMMON, directory, stat.S_ISREG, "a file")
+            names.append(COMMON)
+    finally:
+        os.close(directory)
+    return [f"{git}/{name}" for name in names]
+
+
+def mend_common(git: str) -> bool:
+    """Takes away a `commondir` that is not ours from the git directory `git`; returns whether there was one.
+
+    Git would take its configuration from elsewhere, or fail. A directory that is not empty stays beside it, renamed.
+    Raises OSError.
+    """
+    try:
+        # A command may have put a link to another git directory there: a linked work tree needs its `commondir`.
+        directory = open_without_links(git)
+    except OSError:
+        return False
+    try:
+        return _mend_common(directory)
+    finally:
+        os.close(directory)
+
+
+def _mend_common(directory: int) -> bool:
+    try:
+        found = os.stat(COMMON, dir_fd=directory, follow_symlinks=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    if stat.S_ISREG(found.st_mode) and _content(COMMON, directory) == _ITSELF:
+        return False
+    if not stat.S_ISDIR(found.st_mode):
+        os.unlink(COMMON, dir_fd=directory)
+        return True
+    try:
+        os.rmdir(COMMON, dir_fd=directory)
+    except OSError:
+        aside = f"{COMMON}.removed-{secrets.token_hex(4)}"
+        os.rename(COMMON, aside, src_dir_fd=directory, dst_dir_fd=directory)
+    return True
+
+
+def _refuse_other(git: str, name: str, directory: int, is_kind: Callable[[int], bool], kind: str) -> None:
+    if not is_kind(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+        raise OSError(
+            errno.ENOTSUP,
+            f"{git}/{name} is not {kind}, and a command could change what git runs. Replace it by {kind}, or start "
+            "the drone with GADGET_SANDBOX=off",
+        )
+
+
+def _exists(name: str, directory: int) -> bool:
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _make(name: str, content: bytes, directory: int) -> None:
+    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=directory)
+    try:
+        os.write(fd, content)
+    finally:
+        os.close(fd)
+
+
+def _content(name: str, directory: int) -> bytes:
+    """The beginning of a file. Raises OSError, also for a link."""
+    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        return os.read(fd, _MAX_READ_BYTES)
+    finally:
+        os.close(fd)
+
+
+def is_git_directory(path: str) -> bool:
+    """Whether git would take the directory `path`, which is no link, for a git directory."""
+    return not os.path.islink(path) and all(os.path.isdir(f"{path}/{name}") for name in ("objects", "refs"))

@@ -1,0 +1,207 @@
+"""What a command puts into the project so that the next sandbox is made of it."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from gadget_drone.sandbox.nested import nested_repositories
+from gadget_drone.sandbox.repositories import mend_common
+from gadget_drone.sandbox.standing import Standing
+from gadget_drone.supervised import NotStarted
+from tests.gadget_drone.sandbox.conftest import Place
+
+NAMES = ("config", "config.worktree", "commondir", "hooks", "info", "modules", "worktrees")
+
+
+def git(*words: object) -> str:
+    return subprocess.run(["git", *map(str, words)], check=True, capture_output=True, text=True).stdout
+
+
+def found_by_all_means(place: Place) -> str:
+    """What commands see of the secrets outside, through every name that could lead there."""
+    line = "find . -name 'file' -o -name .netrc -o -name workspace.json | xargs cat; grep -rs secret . | head -50; true"
+    return place.run(line).stdout
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_command_cannot_put_a_link_at_a_protected_name(name: str, place: Place) -> None:
+    place.run(f"rm -rf .git/{name}; ln -sfn {place.outside} .git/{name}; mv .git/{name} .git/x; ln -s / .git/{name}")
+    assert not (place.project / ".git" / name).is_symlink()
+    assert "secret" not in found_by_all_means(place)
+    assert git("-C", place.project, "status", "--short") == "?? README\n"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_link_that_was_there_before_is_not_followed(name: str, place: Place) -> None:
+    path = place.project / ".git" / name
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    path.symlink_to(place.outside)
+    if name == "commondir":
+        assert "secret" not in found_by_all_means(place)
+        return
+    with pytest.raises(NotStarted, match=f"{name} is not a .*GADGET_SANDBOX=off"):
+        place.run("true")
+
+
+@pytest.mark.parametrize(
+    "name", ["objects/info/alternates", "logs/HEAD", "COMMIT_EDITMSG", "index.lock", "refs/heads/x"]
+)
+def test_links_at_other_names_show_nothing(name: str, place: Place) -> None:
+    place.run(f"mkdir -p $(dirname .git/{name}); ln -sfn {place.outside} .git/{name}; ln -s {place.home} home")
+    assert "secret" not in found_by_all_means(place)
+    assert (place.outside / "file").read_text() == "secret outside"
+
+
+def test_a_git_directory_that_is_a_link_is_refused(place: Place) -> None:
+    (place.project / ".git").rename(place.outside / "git")
+    (place.project / ".git").symlink_to(place.outside / "git")
+    with pytest.raises(NotStarted, match="is a symbolic link"):
+        place.run("true")
+
+
+def test_a_git_directory_made_by_a_command_is_protected_from_the_next(place: Place) -> None:
+    shutil.rmtree(place.project / ".git")
+    place.run("git init -q")
+    place.run(
+        "echo x > .git/commondir; echo x >> .git/config; echo x > .git/hooks/pre-commit; ln -s / .git/worktrees/x"
+    )
+    assert (place.project / ".git/commondir").read_text() == ".\n"
+    assert not (place.project / ".git/hooks/pre-commit").exists()
+    assert "x\n" not in (place.project / ".git/config").read_text()
+    assert list((place.project / ".git/worktrees").iterdir()) == []
+
+
+@pytest.mark.parametrize("nested", ["lib", "deep/er/lib", "bare.git", "with blank"])
+def test_repositories_below_the_project_keep_what_git_runs(nested: str, place: Place) -> None:
+    is_bare = nested == "bare.git"
+    git("init", "-q", *(["--bare"] if is_bare else []), place.project / nested)
+    git_dir = place.project / nested / ("" if is_bare else ".git")
+    before = (git_dir / "config").read_text()
+    at = git_dir.relative_to(place.project)
+    repositories = asyncio.run(nested_repositories(place.project))
+    assert repositories == [str(git_dir)]
+    lines = (
+        f"cd '{at}'; echo x >> config; echo x > commondir; echo x > hooks/post-checkout; echo x > config.worktree; "
+        f"mv hooks h; rm -rf info modules worktrees; cd /; mv '{git_dir}' '{git_dir}2'; true"
+    )
+    place.run_with(lines, repositories=repositories)
+    assert (git_dir / "config").read_text() == before
+    assert not (git_dir / "hooks/post-checkout").exists()
+    assert (git_dir / "info").is_dir()
+    if is_bare:  # read-only as a whole
+        assert not (git_dir / "commondir").exists()
+        return
+    assert (git_dir / "config.worktree").read_text() == ""
+    assert (git_dir / "commondir").read_text() == ".\n"
+    commit = f"cd '{nested}' && git -c user.name=n -c user.email=e commit -qm x --allow-empty; git log --oneline"
+    assert " x" in place.run_with(commit, repositories=repositories).stdout
+
+
+def test_a_nested_git_file_is_read_only(place: Place) -> None:
+    (place.project / "sub").mkdir()
+    (place.project / "sub/.git").write_text("gitdir: ../.git/modules/sub\n")
+    repositories = asyncio.run(nested_repositories(place.project))
+    place.run_with("echo gitdir: /tmp/evil > sub/.git; rm sub/.git; mv sub/.git sub/x", repositories=repositories)
+    assert (place.project / "sub/.git").read_text() == "gitdir: ../.git/modules/sub\n"
+
+
+def test_a_nested_repository_with_links_in_it_is_read_only_as_a_whole(place: Place) -> None:
+    git("init", "-q", place.project / "lib")
+    repositories = asyncio.run(nested_repositories(place.project))
+    hooks = place.project / "lib/.git/hooks"
+    shutil.rmtree(hooks)
+    hooks.symlink_to(place.outside)
+    ran = place.run_with(
+        "cat lib/.git/hooks/file; echo x >> lib/.git/config; touch lib/.git/x", repositories=repositories
+    )
+    assert "secret" not in ran.stdout
+    assert not (place.project / "lib/.git/x").exists()
+
+
+async def test_links_that_flip_while_sandboxes_are_made_show_nothing(place: Place) -> None:
+    """A background job against the making of sandboxes, each for another policy."""
+    git("init", "-q", place.project / "lib")
+    repositories = await nested_repositories(place.project)
+    (place.project / "denied").mkdir()
+    (place.project / "denied/key").write_text("secret of the project")
+    flip = (
+        "mkdir -p real/.git/objects real/.git/refs real/.git/hooks; "
+        f"while :; do ln -sfn {place.outside} l; mv -T lib lib2; mv -T l lib; rm -f lib; mv -T lib2 lib; "
+        f"mv denied d2; ln -s {place.outside} denied; rm denied; mv d2 denied; done"
+    )
+    (place.workspace / "flip").touch()
+    with (place.workspace / "flip").open("wb") as output:
+        job = await place.start(["/bin/sh", "-c", flip], output=output.fileno())
+    seen = []
+    standing = Standing()
+    try:
+        for number in range(40):
+            with (place.workspace / "seen").open("w+b") as output:
+                with suppress(NotStarted):  # a link was there at the wrong moment, and was seen
+                    running = await standing.start(
+                        ["/bin/sh", "-c", "cat lib/file lib/.git/file denied/file denied/key; true"],
+                        {"PATH": os.environ["PATH"], "HOME": str(place.home)},
+                        project_dir=place.project,
+                        workspace_dir=place.workspace,
+                        output=output.fileno(),
+                        network=bool(number % 2),
+                        hidden=[place.project / "denied"],
+                        repositories=repositories,
+                    )
+                    await asyncio.wait_for(running.ended(), 20)
+                output.seek(0)
+                seen.append(output.read())
+    finally:
+        assert await job.kill()
+        standing.close()
+    assert not any(b"outside" in printed for printed in seen)
+    assert (place.outside / "file").read_text() == "secret outside"
+    assert sorted(path.name for path in place.outside.iterdir()) == ["file"]
+
+
+PLANTED = {
+    "a file": "echo /tmp/evil > .git/commondir",
+    "an empty file": ": > .git/commondir",
+    "a directory": "mkdir .git/commondir",
+    "a directory with files": "mkdir .git/commondir; touch .git/commondir/x",
+    "a link": "ln -s / .git/commondir",
+    "a pipe": "mkfifo .git/commondir",
+}
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_a_planted_commondir_is_taken_away(planted: str, place: Place) -> None:
+    """Without a sandbox a command can make one."""
+    git_dir = place.project / ".git"
+    assert not mend_common(str(git_dir))
+    subprocess.run(["/bin/sh", "-c", PLANTED[planted]], cwd=place.project, check=True)
+    assert mend_common(str(git_dir))
+    assert git("-C", place.project, "status", "--short") == "?? README\n"
+    place.run("true")
+    assert not mend_common(str(git_dir)), "the sandbox's own"
+    assert git("-C", place.project, "status", "--short") == "?? README\n"
+
+
+def test_the_commondir_of_a_linked_work_tree_is_left(place: Place, tmp_path: Path) -> None:
+    git("-C", place.project, "-c", "user.name=n", "-c", "user.email=e", "commit", "-q", "--allow-empty", "-m", "x")
+    git("-C", place.project, "worktree", "add", "-q", tmp_path / "linked")
+    real = place.project / ".git/worktrees/linked"
+    link = tmp_path / "link"
+    link.symlink_to(real)
+    assert not mend_common(str(link))
+    assert (real / "commondir").exists()
+
+
+@pytest.mark.parametrize("line", ["worktree = ../elsewhere", "bare = true", "\tBARE"])
+def test_a_repository_with_a_work_tree_elsewhere_keeps_it(line: str, place: Place) -> None:
+    with (place.project / ".git/config").open("a") as config:
+        config.write(f"[core]\n{line}\n")
+    place.run("true")
+    assert not (place.project / ".git/commondir").exists()
