@@ -1,17 +1,14 @@
 """What a command puts into the project so that the next sandbox is made of it."""
 
 import asyncio
-import os
 import shutil
 import subprocess
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from gadget_drone.sandbox.nested import nested_repositories
 from gadget_drone.sandbox.repositories import mend_common
-from gadget_drone.sandbox.standing import Standing
 from gadget_drone.supervised import NotStarted
 from tests.gadget_drone.sandbox.conftest import Place
 
@@ -125,45 +122,38 @@ def test_a_nested_repository_with_links_in_it_is_read_only_as_a_whole(place: Pla
     assert not (place.project / "lib/.git/x").exists()
 
 
-async def test_links_that_flip_while_sandboxes_are_made_show_nothing(place: Place) -> None:
-    """A background job against the making of sandboxes, each for another policy."""
-    git("init", "-q", place.project / "lib")
-    repositories = await nested_repositories(place.project)
+WORST_MOMENT = {
+    "a denied directory is moved away": "mv denied d2; mkdir decoy; ln -s decoy denied",
+    "hooks become a link": "mv .git/hooks .git/h; ln -s {outside} .git/hooks",
+    "the configuration becomes a link": "mv .git/config .git/c; ln -s {outside}/file .git/config",
+    "a nested repository becomes a link": "mv lib lib2; ln -s {outside} lib",
+    "a directory above a nested repository becomes a link": "mv deep deep2; ln -s {outside} deep",
+}
+
+
+@pytest.mark.parametrize("change", WORST_MOMENT)
+async def test_what_changes_while_bubblewrap_makes_a_sandbox_lets_no_command_in(
+    change: str, place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A background job that always wins the race: it is played by a program that calls bubblewrap."""
+    for repository in (place.project / "lib", place.project / "deep/lib", place.outside, place.outside / "lib"):
+        git("init", "-q", repository)
+    (place.outside / ".git/file").write_text("secret outside")
     (place.project / "denied").mkdir()
     (place.project / "denied/key").write_text("secret of the project")
-    flip = (
-        "mkdir -p real/.git/objects real/.git/refs real/.git/hooks; "
-        f"while :; do ln -sfn {place.outside} l; mv -T lib lib2; mv -T l lib; rm -f lib; mv -T lib2 lib; "
-        f"mv denied d2; ln -s {place.outside} denied; rm denied; mv d2 denied; done"
-    )
-    (place.workspace / "flip").touch()
-    with (place.workspace / "flip").open("wb") as output:
-        job = await place.start(["/bin/sh", "-c", flip], output=output.fileno())
-    seen = []
-    standing = Standing()
-    try:
-        for number in range(40):
-            with (place.workspace / "seen").open("w+b") as output:
-                with suppress(NotStarted):  # a link was there at the wrong moment, and was seen
-                    running = await standing.start(
-                        ["/bin/sh", "-c", "cat lib/file lib/.git/file denied/file denied/key; true"],
-                        {"PATH": os.environ["PATH"], "HOME": str(place.home)},
-                        project_dir=place.project,
-                        workspace_dir=place.workspace,
-                        output=output.fileno(),
-                        network=bool(number % 2),
-                        hidden=[place.project / "denied"],
-                        repositories=repositories,
-                    )
-                    await asyncio.wait_for(running.ended(), 20)
-                output.seek(0)
-                seen.append(output.read())
-    finally:
-        assert await job.kill()
-        standing.close()
-    assert not any(b"outside" in printed for printed in seen)
+    repositories = await nested_repositories(place.project)
+    racing = tmp_path / "bin/bwrap"
+    racing.parent.mkdir()
+    line = WORST_MOMENT[change].format(outside=place.outside)
+    racing.write_text(f'#!/bin/sh\n(cd {place.project} && {line})\nexec {shutil.which("bwrap")} "$@"\n')
+    racing.chmod(0o755)
+    monkeypatch.setattr("gadget_drone.sandbox.wrap._WHERE", str(racing.parent))
+    with pytest.raises(NotStarted):
+        await place.start(
+            ["/bin/sh", "-c", "touch ran"], output=2, hidden=[place.project / "denied"], repositories=repositories
+        )
+    assert not (place.project / "ran").exists()
     assert (place.outside / "file").read_text() == "secret outside"
-    assert sorted(path.name for path in place.outside.iterdir()) == ["file"]
 
 
 PLANTED = {
