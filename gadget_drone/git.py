@@ -14,7 +14,7 @@ from typing import Any
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.projects import is_local_git_url, is_remote_git_url
 from gadget_api.work_order import OrderProject
-from gadget_drone.environment import child_environment
+from gadget_drone.git_settings import ON_CLONE, git_environment
 from gadget_drone.process_group import kill_group
 
 OnProgress = Callable[[int | None, str], None]
@@ -25,25 +25,8 @@ CLONE_SILENCE_S = 5 * 60.0
 """Without any progress; large repositories are counted on the server for minutes."""
 _ASK_TIMEOUT_S = 10.0
 
-SAFE_OPTIONS = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
-# What `git rev-parse --local-env-vars` lists, and what else would point git elsewhere or at a person.
-_MISLEADING = re.compile(
-    r"GIT_(DIR|WORK_TREE|INDEX_FILE|COMMON_DIR|PREFIX|OBJECT_DIRECTORY|ALTERNATE_OBJECT_DIRECTORIES|NAMESPACE"
-    r"|GRAFT_FILE|SHALLOW_FILE|REPLACE_REF_BASE|CONFIG.*|ASKPASS|TRACE.*)|SSH_ASKPASS"
-)
 _CREDENTIALS = re.compile(r"(https?://)[^/@\s]+@")
 _CHATTER = re.compile(r"(Cloning into|warning:|Please make sure|and the repository exists|\s*$)")
-
-
-def git_environment(*, allow_local: bool) -> dict[str, str]:
-    environment = {name: value for name, value in child_environment().items() if not _MISLEADING.fullmatch(name)}
-    ssh = environment.get("GIT_SSH_COMMAND", "ssh")
-    return environment | {
-        "LC_ALL": "C",
-        "GIT_ALLOW_PROTOCOL": "https:ssh:file" if allow_local else "https:ssh",
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_SSH_COMMAND": f"{ssh} -o BatchMode=yes",
-    }
 
 
 def ask_git(directory: Path, *arguments: str, feed: bytes = b"") -> str | None:
@@ -55,8 +38,8 @@ def ask_git(directory: Path, *arguments: str, feed: bytes = b"") -> str | None:
     for _ in range(2):  # who was stopped meanwhile, as in a suspended machine, finds the time over at once
         try:
             ran = subprocess.run(
-                ["git", *SAFE_OPTIONS, "-C", str(directory), *arguments],
-                env=git_environment(allow_local=False),
+                ["git", "-C", str(directory), *arguments],
+                env=git_environment(),
                 input=feed,
                 capture_output=True,
                 timeout=_ASK_TIMEOUT_S,
@@ -275,8 +258,8 @@ def _clone_in_thread(
         def execute(self, command: Any, **options: Any) -> Any:  # type: ignore[override]
             if not options.get("as_process"):
                 return super().execute(command, **options)
-            command = [command[0], *SAFE_OPTIONS, *command[1:]]
-            process = started.start(command, git_environment(allow_local=allow_local))
+            protocols = "https:ssh:file" if allow_local else "https:ssh"
+            process = started.start(command, git_environment(ON_CLONE, protocols=protocols))
             return self.AutoInterrupt(process, command)
 
     class CloneRepo(Repo):

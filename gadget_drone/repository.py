@@ -1,25 +1,28 @@
 """Git in a repository whose own configuration nobody vouches for: it may name programs to run.
 
-No hook, pager, editor, fsmonitor, signature program, external diff, textconv, credential helper or network runs; the
-work tree is the directory itself, whatever `core.worktree` says. Filters (`filter.<name>.clean` ...) of the user's own
-configuration do run, as git-lfs must; those that the repository brings along do not, and where leaving them out would
-change what is written, that is refused. A repository's configuration can change between a look at it and git's: keep it
-from being written by what you do not trust (the sandbox binds `.git` read-only).
+Git runs where commands run: in the sandbox, where there is one. Besides, no hook, pager, editor, fsmonitor, signature
+program, external diff, textconv, credential helper or network runs, and the work tree is the directory itself, whatever
+`core.worktree` says. Filters (`filter.<name>.clean` ...) of the user's own configuration do run, as git-lfs must; those
+that the repository brings along do not, and where leaving them out would change what is written, that is refused.
+
+Without a sandbox a git directory with symbolic links in it is refused: git would write through them.
 """
 
 import asyncio
 import os
 import re
-import signal
-from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+import shutil
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Protocol
 
 from gadget_api.errors import ErrorCode, GadgetError
-from gadget_drone.git import SAFE_OPTIONS, git_environment
-from gadget_drone.process_group import kill_group
+from gadget_drone.git_settings import HARMLESS, Settings, git_environment, user_settings
+from gadget_drone.pipes import CHUNK_BYTES, open_pipe
+from gadget_drone.supervised import NotStarted, Supervised
 
 TIMEOUT_S = 120.0
 MAX_PRINTED_BYTES = 16 * 2**20
@@ -27,30 +30,23 @@ MAX_PRINTED_BYTES = 16 * 2**20
 FALLBACK_IDENTITY = ("Gadget", "gadget@localhost")
 """Who commits where the user has told git no name and address."""
 
-_CHUNK_BYTES = 2**16
 _MAX_ERROR_BYTES = 4000
-_OPTIONS = (
-    *SAFE_OPTIONS,
-    *("-c", "core.pager=cat", "-c", "core.editor=false", "-c", "core.askPass=", "-c", "core.sshCommand=false"),
-    *("-c", "core.alternateRefsCommand=", "-c", "credential.helper=", "-c", "diff.external="),
-    *("-c", "commit.gpgSign=false", "-c", "log.showSignature=false", "-c", "gpg.program=false"),
-    *("-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "submodule.recurse=false"),
-    *("-c", "blame.ignoreRevsFile=", "-c", "safe.bareRepository=explicit", "-c", "advice.detachedHead=false"),
-    *("-c", "color.ui=false", "-c", "column.ui=never", "-c", "core.quotePath=false"),
+_PLAIN = (
+    "-c",
+    "color.ui=false",
+    "-c",
+    "column.ui=never",
+    "-c",
+    "core.quotePath=false",
+    "-c",
+    "advice.detachedHead=false",
 )
-_ENVIRONMENT = {
-    "GIT_ALLOW_PROTOCOL": "none",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_EDITOR": "false",
-    "GIT_SEQUENCE_EDITOR": "false",
-    "GIT_PAGER": "cat",
-    "GIT_SSH_COMMAND": "false",
+_PATHSPECS = {
     "GIT_LITERAL_PATHSPECS": "0",
     "GIT_GLOB_PATHSPECS": "0",
     "GIT_NOGLOB_PATHSPECS": "0",
     "GIT_ICASE_PATHSPECS": "0",
 }
-_MISLEADING = ("GIT_EXTERNAL_DIFF", "GIT_DIFF_OPTS", "GIT_PROXY_COMMAND")
 _DRIVER = re.compile(r"(filter|hook)\.(.+)\.[a-z0-9-]+", re.I | re.S)
 _UNFINISHED = {
     "MERGE_HEAD": "merge",
@@ -84,52 +80,65 @@ class Ran:
         return " ".join(lines[-5:])[-800:] or "it said nothing"
 
 
+class Start(Protocol):
+    """Starts a command in the work tree. Raises NotStarted."""
+
+    async def __call__(
+        self, command: Sequence[str], *, output: int, errors: int, stdin: int | None, env: Mapping[str, str]
+    ) -> Supervised: ...
+
+
 class Repository:
-    def __init__(self, directory: Path, own_filters: Sequence[str], options: Sequence[str]) -> None:
+    """The repository whose work tree is `directory`; git is started by `start`."""
+
+    def __init__(self, directory: Path, start: Start, settings: Settings, own_filters: Sequence[str] = ()) -> None:
         self._directory = directory
-        self._options = options
+        self._start = start
+        self._settings = settings
         self.own_filters = own_filters
         """Names of the filters that the repository's own configuration brings along."""
 
     @classmethod
-    async def open(cls, directory: Path) -> "Repository":
-        """The repository whose work tree is `directory`. Raises GitRefused."""
-        plain = cls(directory, (), ())
+    async def open(cls, directory: Path, start: Start, *, is_sandboxed: bool) -> "Repository":
+        """Raises GitRefused."""
+        users = await asyncio.to_thread(user_settings)
+        plain = cls(directory, start, (*users, *HARMLESS))
         if not os.path.lexists(directory / ".git"):
             raise GitRefused("The project directory is no git repository.")
+        if not is_sandboxed:
+            found = (await plain.ask("rev-parse", "--absolute-git-dir", "--git-common-dir")).split("\n")
+            for git_dir in dict.fromkeys(found):
+                await asyncio.to_thread(_refuse_links, directory / git_dir)
         listed = await plain.ask("config", "--list", "-z", "--show-scope", "--name-only")
         words = listed.split("\0")
         own: list[str] = []
-        options: list[str] = []
+        off: list[tuple[str, str]] = []
         for scope, name in zip(words[::2], words[1::2], strict=False):
             if (driver := _DRIVER.fullmatch(name)) is None:
                 continue
             kind, called = driver[1].lower(), driver[2]
-            if kind == "filter" and scope in ("system", "global"):
-                continue  # the user's; where the repository has settings of the same name it is listed once more
-            if "=" in called or "\n" in called:
-                raise GitRefused(
-                    f"The repository's configuration names a {kind} that cannot be turned off: {name!r:.100}."
-                )
             if kind == "hook":
-                options += ["-c", f"hook.{called}.enabled=false"]
-            elif called not in own:
+                off.append((f"hook.{called}.enabled", "false"))
+            elif scope not in ("system", "command") and called not in own:
+                # The user's own come by the command; the repository's of the same name are listed once more.
                 own.append(called)
-                for key, value in (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false")):
-                    options += ["-c", f"filter.{called}.{key}={value}"]
-        return cls(directory, tuple(own), options)
+                off += [(f"filter.{called}.{key}", "") for key in ("clean", "smudge", "process")]
+                off.append((f"filter.{called}.required", "false"))
+        return cls(directory, start, (*users, *HARMLESS, *off), own)
 
-    async def ask(self, *arguments: str) -> str:
-        """What git prints, without the last newline. Raises GitRefused when it fails."""
+    async def ask(self, *arguments: str, given: str = "") -> str:
+        """What git prints, without the last newline. Raises GitRefused when it fails, or prints too much."""
         printed = bytearray()
 
         async def take(chunk: bytes) -> None:
             printed.extend(chunk)
 
-        ran = await self.run(arguments, take)
+        ran = await self.run(arguments, take, given=os.fsencode(given))
+        if ran.is_cut:
+            raise GitRefused(f"git {arguments[0]} has too much to say: name fewer paths.")
         if ran.status != 0:
             raise GitRefused(f"git {arguments[0]} failed: {ran.last_words}")
-        return printed.decode("utf-8", "replace").removesuffix("\n")
+        return os.fsdecode(bytes(printed)).removesuffix("\n")
 
     async def run(
         self,
@@ -140,49 +149,36 @@ class Repository:
         identity: tuple[str, str] | None = None,
     ) -> Ran:
         """Runs one git; `given` is its input. Raises GitRefused when it does not start or end."""
-        environment = git_environment(allow_local=False) | _ENVIRONMENT
-        for name in _MISLEADING:
-            environment.pop(name, None)
-        environment["GIT_WORK_TREE"] = str(self._directory)
-        environment["GIT_CEILING_DIRECTORIES"] = str(self._directory.parent)
+        env = git_environment(self._settings) | _PATHSPECS
+        env["GIT_CONFIG_GLOBAL"] = os.devnull  # in the sandbox it would be what commands have written there
+        env["GIT_WORK_TREE"] = str(self._directory)
+        env["GIT_CEILING_DIRECTORIES"] = str(self._directory.parent)
         if identity is not None:
             for role in ("AUTHOR", "COMMITTER"):
-                environment[f"GIT_{role}_NAME"], environment[f"GIT_{role}_EMAIL"] = identity
-        command = ["git", "--no-pager", *_OPTIONS, *self._options, *arguments]
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                cwd=self._directory,
-                env=environment,
-                stdin=PIPE if given else DEVNULL,
-                stdout=PIPE,
-                stderr=PIPE,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise GitRefused(f"git did not start: {error.strerror}.") from error
-        errors = asyncio.create_task(_end_of(process.stderr))
-        try:
-            async with asyncio.timeout(TIMEOUT_S):
-                if process.stdin is not None:
-                    process.stdin.write(given)
-                    process.stdin.close()
-                is_cut = await _pump(process.stdout, take)
-                if is_cut:
-                    process.send_signal(signal.SIGKILL)
-                    assert process.stdout is not None
-                    while await process.stdout.read(_CHUNK_BYTES):
-                        pass
-                status = await process.wait()
-        except TimeoutError as error:
-            raise GitRefused(f"git {arguments[0]} did not end within {TIMEOUT_S:g} s: ask for less.") from error
-        finally:
-            if process.returncode is None:
-                await kill_group(process.pid)
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)  # what it started and left
-            await asyncio.wait({errors})
-        return Ran(0 if is_cut else status, errors.result(), is_cut)
+                env[f"GIT_{role}_NAME"], env[f"GIT_{role}_EMAIL"] = identity
+        if (git := shutil.which("git")) is None:
+            raise GitRefused("git is not installed on the drone's machine: install it.")
+        command = [git, "--no-pager", *_PLAIN, *arguments]
+        with TemporaryFile() as stdin:
+            stdin.write(given)
+            stdin.seek(0)
+            printed, printing, output = await open_pipe()
+            with closing(printing), output:
+                complained, complaining, errors = await open_pipe()
+                with closing(complaining), errors:
+                    streams = {"output": output.fileno(), "errors": errors.fileno(), "stdin": stdin.fileno()}
+                    try:
+                        running = await self._start(command, env=env, **streams)
+                    except NotStarted as error:
+                        raise GitRefused(f"git did not start: {error.strerror}.") from error
+                    output.close()
+                    errors.close()
+                    tail = asyncio.create_task(_end_of(complained))
+                    try:
+                        return await _ended(running, arguments[0], printed, take, tail)
+                    finally:
+                        complaining.close()  # ends the task
+                        await asyncio.wait({tail})
 
     async def commit_of(self, name: str) -> str:
         """The full hash of the commit that `name` stands for. Raises GitRefused."""
@@ -198,6 +194,31 @@ class Repository:
             with suppress(GitRefused):
                 return await self.ask("check-ref-format", "--branch", name)
         raise GitRefused(f"A branch cannot be called {name!r:.100}.")
+
+    async def has_branch(self, name: str) -> bool:
+        with suppress(GitRefused):
+            await self.ask("rev-parse", "--verify", "--quiet", f"refs/heads/{name}")
+            return True
+        return False
+
+    async def remote_branches(self, name: str) -> list[str]:
+        """The full names of the branches of remotes that are called `name`, a name that `branch_name` has passed."""
+        return (await self.ask("for-each-ref", "--format=%(refname)", f"refs/remotes/*/{name}")).split()
+
+    async def stage(self, specs: Sequence[str]) -> None:
+        """Puts the changes that fit these pathspecs into the index, as `git add --all` does. Raises GitRefused.
+
+        `git add` itself runs `git status` in each nested repository, with the configuration that it finds there.
+        """
+        listing = ("ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard", "--", *specs)
+        found = (await self.ask(*listing)).split("\0")
+        changed = dict.fromkeys(path for path in found if path and not path.endswith("/"))  # a nested repository
+        replaced = [path for path in changed if _is_plain_directory(self._directory / path)]
+        for path in replaced:
+            del changed[path]
+        if replaced:
+            await self.ask("update-index", "--force-remove", "-z", "--stdin", given="\0".join(replaced))
+        await self.ask("update-index", "--add", "--remove", "--replace", "-z", "--stdin", given="\0".join(changed))
 
     async def unfinished(self) -> str | None:
         """What is in progress: merge, rebase, cherry-pick, revert; None: nothing."""
@@ -220,11 +241,34 @@ class Repository:
         return False
 
 
-async def _pump(stream: asyncio.StreamReader | None, take: Callable[[bytes], Awaitable[None]]) -> bool:
+async def _ended(
+    running: Supervised,
+    command: str,
+    printed: asyncio.StreamReader,
+    take: Callable[[bytes], Awaitable[None]],
+    tail: asyncio.Task[str],
+) -> Ran:
+    """Waits for git's end, and ends it in time, with all that it started. Raises GitRefused."""
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            if await _pump(printed, take):
+                return Ran(0, "", is_cut=True)
+            ended = await running.ended()
+            return Ran(ended.status, await tail)
+    except TimeoutError as error:
+        raise GitRefused(f"git {command} did not end within {TIMEOUT_S:g} s: ask for less.") from error
+    except NotStarted as error:
+        raise GitRefused(f"git did not start: {error.strerror}.") from error
+    except ChildProcessError as error:
+        raise GitRefused(f"git {command} was killed from outside: its outcome is unknown.") from error
+    finally:
+        await running.kill()
+
+
+async def _pump(stream: asyncio.StreamReader, take: Callable[[bytes], Awaitable[None]]) -> bool:
     """Whether there was more than may be taken."""
-    assert stream is not None
     left = MAX_PRINTED_BYTES
-    while chunk := await stream.read(_CHUNK_BYTES):
+    while chunk := await stream.read(CHUNK_BYTES):
         await take(chunk[:left])
         left -= len(chunk)
         if left <= 0:
@@ -232,9 +276,27 @@ async def _pump(stream: asyncio.StreamReader | None, take: Callable[[bytes], Awa
     return False
 
 
-async def _end_of(stream: asyncio.StreamReader | None) -> str:
-    assert stream is not None
+async def _end_of(stream: asyncio.StreamReader) -> str:
     kept = b""
-    while chunk := await stream.read(_CHUNK_BYTES):
+    while chunk := await stream.read(CHUNK_BYTES):
         kept = (kept + chunk)[-_MAX_ERROR_BYTES:]
     return kept.decode("utf-8", "replace")
+
+
+def _is_plain_directory(path: Path) -> bool:
+    """Whether files are in it, and it is no submodule."""
+    return path.is_dir() and not path.is_symlink() and not os.path.lexists(path / ".git")
+
+
+def _refuse_links(git_dir: Path) -> None:
+    """Raises GitRefused for a symbolic link that git would follow when it writes. Blocks."""
+    for folder, names, files in os.walk(git_dir):
+        for name in (*names, *files):
+            path = os.path.join(folder, name)
+            if os.path.islink(path):
+                raise GitRefused(
+                    f"{path} is a symbolic link, and git would write through it: remove it, or install bubblewrap, in "
+                    "whose sandbox git may follow it."
+                )
+        if os.path.basename(folder) == "objects":
+            names.clear()  # what is in them has names made of hashes, and is not written again

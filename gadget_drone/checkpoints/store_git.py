@@ -11,7 +11,7 @@ from typing import IO
 
 from gadget_api.errors import ErrorCode
 from gadget_drone.checkpoints.limits import CheckpointError
-from gadget_drone.git import SAFE_OPTIONS, git_environment
+from gadget_drone.git_settings import git_environment
 from gadget_drone.process_group import kill_group
 
 MAX_ANSWER_BYTES = 128 * 1024 * 1024
@@ -85,7 +85,7 @@ class StoreGit:
     def ask_user(self, *arguments: str) -> str | None:
         """What git says about the user's own repository, which it only reads; None when it fails."""
         try:
-            with self._running([*SAFE_OPTIONS, *arguments], git_environment(allow_local=False), b"", (0,)) as output:
+            with self._running([*arguments], git_environment(), b"", (0,)) as output:
                 return os.fsdecode(output.read(MAX_ANSWER_BYTES)).removesuffix("\n")
         except GitFailed:
             return None
@@ -102,7 +102,7 @@ class StoreGit:
         }
         if alternates is not None:
             own["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = alternates
-        return git_environment(allow_local=False) | own
+        return git_environment() | own
 
     @contextmanager
     def _running(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from gadget_drone.environment import child_environment
-from gadget_drone.git import SAFE_OPTIONS, git_environment
+from gadget_drone.git_settings import git_environment
 from gadget_drone.tools.confined import open_file
 from gadget_drone.tools.ripgrep import find_ripgrep, visible
 from gadget_drone.tools.tool import ToolError
@@ -50,8 +50,7 @@ class ProjectFiles:
         return data.decode("utf-8", "replace") if len(data) <= MAX_TEXT_BYTES else ""
 
     def _listed(self) -> list[str]:
-        git = ["git", *SAFE_OPTIONS, "ls-files", "-z"]
-        paths = self._run(git, git_environment(allow_local=False))
+        paths = self._run(["git", "ls-files", "-z"], git_environment())
         if paths or (binary := find_ripgrep()) is None:
             return paths
         environment = child_environment()

@@ -1,10 +1,11 @@
 """Three-way merging, by git. Blocks."""
 
+import os
 import subprocess
 import tempfile
 from pathlib import Path
 
-from gadget_drone.git import git_environment
+from gadget_drone.git_settings import git_environment
 from gadget_drone.tools.tool import ToolError
 
 _TIMEOUT_S = 20.0
@@ -26,7 +27,7 @@ def merged(ours: str, base: str, theirs: str) -> str | None:
             ran = subprocess.run(
                 ["git", "merge-file", "-p", "-q", *names],
                 cwd=directory,
-                env=git_environment(allow_local=False),
+                env=git_environment() | {"GIT_CEILING_DIRECTORIES": os.path.dirname(directory)},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=_TIMEOUT_S,

@@ -4,6 +4,7 @@ import errno
 import os
 import stat
 
+_PATH = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
 Identity = tuple[int, int]
 """Device and inode."""
 
@@ -13,10 +14,10 @@ def open_without_links(path: str, root: str = "/") -> int:
 
     Raises OSError, also for a link anywhere in `path`.
     """
-    fd = os.open(root, os.O_PATH | os.O_DIRECTORY)
+    fd = os.open(root, _PATH | os.O_DIRECTORY)
     for name in filter(None, path.split("/")):
         try:
-            below = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=fd)
+            below = os.open(name, _PATH | os.O_NOFOLLOW, dir_fd=fd)
         finally:
             os.close(fd)
         fd = below

@@ -55,6 +55,44 @@ def protected(git: str) -> list[str]:
     return [f"{git}/{name}" for name in names]
 
 
+def linked(git_file: str) -> tuple[str, str] | None:
+    """The git directory of the linked work tree that has this `.git` file, and that of its repository.
+
+    None where the repository does not name the work tree: then a command may have written the file, to be shown another
+    repository. The first of the two is in the other's `worktrees`.
+    """
+    try:
+        named = _text(git_file).removeprefix("gitdir: ")
+        own = os.path.realpath(os.path.join(os.path.dirname(git_file), named))
+        common = os.path.realpath(os.path.join(own, _text(f"{own}/{COMMON}")))
+        is_known = os.path.realpath(_text(f"{own}/gitdir")) == git_file
+    except OSError:
+        return None
+    return (own, common) if is_known and os.path.dirname(own) == f"{common}/worktrees" else None
+
+
+def protected_of_linked(own: str) -> list[str]:
+    """What in the git directory of a linked work tree no command may change. Raises OSError."""
+    directory = open_without_links(own)
+    try:
+        with suppress(FileExistsError):
+            _make("config.worktree", b"", directory)
+        names = ("commondir", "gitdir", "config.worktree")
+        for name in names:
+            _refuse_other(own, name, directory, stat.S_ISREG, "a file")
+        return [f"{own}/{name}" for name in names]
+    finally:
+        os.close(directory)
+
+
+def _text(path: str) -> str:
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        return os.fsdecode(os.read(fd, _MAX_READ_BYTES)).strip()
+    finally:
+        os.close(fd)
+
+
 def mend_common(git: str) -> bool:
     """Takes away a `commondir` that is not ours from the git directory `git`; returns whether there was one.
 

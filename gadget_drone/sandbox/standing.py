@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import IO
 
 from gadget_drone.environment import child_environment
+from gadget_drone.git_settings import user_files
 from gadget_drone.sandbox.links import Identity, identity_without_links
 from gadget_drone.sandbox.wrap import Mount, Wrapping, wrap
 from gadget_drone.supervised import Namespaces, NotStarted, Supervised, Supervisor
@@ -65,10 +66,12 @@ class _Made:
 
 
 class Standing:
-    """One at a time, for a drone: the last one that was wanted. `shown`: what of the machine commands may read, too."""
+    """One at a time, for a drone: the last one that was wanted. `shown`: what of the machine commands may read, too;
+    the files that the user's git configuration names are among it."""
 
     def __init__(self, shown: Sequence[str] = ()) -> None:
         self._shown = shown
+        self._user_files: Sequence[str] | None = None
         self._made: _Made | None = None
         self._making = asyncio.Lock()
         self._supervisor = Supervisor()
@@ -92,6 +95,8 @@ class Standing:
 
         `env` must hold no secrets. Raises NotStarted; nothing runs outside of the sandbox then.
         """
+        if self._user_files is None:
+            self._user_files = await asyncio.to_thread(user_files)
         try:
             wanted = wrap(
                 env,
@@ -101,7 +106,7 @@ class Standing:
                 hidden=hidden,
                 read_only=read_only,
                 repositories=repositories,
-                shown=self._shown,
+                shown=(*self._shown, *self._user_files),
             )
         except OSError as error:
             raise NotStarted(error.errno, f"the sandbox cannot be made: {error.strerror or error}") from error

@@ -21,7 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gadget_drone.sandbox.machine import SYSTEM, is_in, own_state, private_places, toolchains
-from gadget_drone.sandbox.repositories import COMMON, MAX_DETAILED, is_git_directory, protected
+from gadget_drone.sandbox.repositories import (
+    COMMON,
+    MAX_DETAILED,
+    is_git_directory,
+    linked,
+    protected,
+    protected_of_linked,
+)
 
 _LEADS_OUT = frozenset({"DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "SSH_AGENT_PID", "SSH_AUTH_SOCK", "WAYLAND_DISPLAY",
                         "XAUTHORITY", "XDG_RUNTIME_DIR", "GNOME_KEYRING_CONTROL", "GPG_AGENT_INFO", "TMPDIR",
@@ -56,7 +63,7 @@ class Wrapping:
     paths: tuple[str, ...]
     """What on the machine it depends on: all that is shown in it, and the places of its mounts."""
     mounts: tuple[Mount, ...]
-    """Those in the project."""
+    """Those in the project, and in a git directory of it that is elsewhere."""
     home: str
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
@@ -131,13 +138,18 @@ class _Plan:
     """Mounts, in the order in which bubblewrap makes them; a later one covers an earlier one."""
 
     def __init__(self, project: str) -> None:
-        self._project = project
+        self._watched = [project]
+        """Where commands may change something."""
         self._options: list[str] = []
         self._paths: dict[str, None] = {}
         self._empty = ["/dev", "/"]
         """What a command would leave there, the next one would find."""
         self._bound: set[str] = set()
         self._mounts: dict[str, Mount] = {}
+
+    def watch(self, place: str) -> None:
+        """From now on, mounts below `place` are among those that are compared."""
+        self._watched.append(place)
 
     def show(self, place: str, source: str | None = None) -> None:
         """Read-only what is at `source` on the machine, by default at the same path; nothing where there is nothing.
@@ -151,7 +163,7 @@ class _Plan:
             return
         if not stat.S_ISLNK(found.st_mode):
             self._bind(source, place, is_read_only=True)
-        elif not is_in(source, self._project):
+        elif not is_in(source, *self._watched):
             self._options += ["--symlink", os.readlink(source), place]
 
     def bind(self, source: str, place: str) -> None:
@@ -188,7 +200,7 @@ class _Plan:
 
     def _note(self, mount: Mount) -> None:
         self._paths[mount.place] = None
-        if is_in(mount.place, self._project):
+        if is_in(mount.place, *self._watched):
             self._mounts[mount.place] = mount
 
 
@@ -200,6 +212,11 @@ def _protect(plan: _Plan, git: str, others: Iterable[str]) -> None:
             f"{git} is a symbolic link, and a command could replace it. Replace it by the directory it leads to, or "
             "start the drone with GADGET_SANDBOX=off",
         )
+    if os.path.isfile(git) and (found := linked(git)) is not None:
+        own, common = found
+        plan.watch(common)
+        _show_parts(plan, common, protected(common))
+        _show_parts(plan, own, protected_of_linked(own))
     _show_parts(plan, git, protected(git) if os.path.isdir(git) else None)
     for number, path in enumerate(others):
         parts = None

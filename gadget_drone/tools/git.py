@@ -74,7 +74,9 @@ async def git(
     """Look at the repository, and commit. commit takes paths, all, or what is staged; hooks do not run. For anything
     else, such as push or merge, use the shell."""
     try:
-        repository = await Repository.open(context.project_dir)
+        repository = await Repository.open(
+            context.project_dir, context.start, is_sandboxed=context.sandboxed is not None
+        )
         specs = [*(f":(literal){path}" for path in paths), *_excluded(context.hidden, paths)]
         match action:
             case "status":
@@ -97,7 +99,7 @@ async def git(
                 arguments = ["--no-textconv", "--date=short", *commits, "--", paths[0]]
                 return await _printed(context, repository, "blame", arguments, nothing="(the file is empty)")
             case "commit":
-                return await _commit(repository, message, paths, all)
+                return await _commit(context, repository, message, paths, all)
             case "branch":
                 return await _branch(context, repository, name, ref)
             case "switch":
@@ -108,7 +110,7 @@ async def git(
 
 async def _status(context: ToolContext, repository: Repository, paths: Sequence[str]) -> ToolResult:
     form = ["--porcelain=v1", "--branch", "--untracked-files=normal", "--ignore-submodules=dirty"]
-    arguments = [*form, "--", *(f":(literal){path}" for path in paths)]
+    arguments = [*form, "--", *(f":(literal){path}" for path in paths), *_excluded(context.hidden)]
     result = await _printed(context, repository, "status", arguments, nothing="")
     notes = [] if "\n" in result.content.strip() else ["clean"]
     if (unfinished := await repository.unfinished()) is not None:
@@ -130,7 +132,9 @@ async def _show(context: ToolContext, repository: Repository, ref: str, specs: S
     return await _printed(context, repository, "show", arguments, nothing="(nothing of it is in these paths)")
 
 
-async def _commit(repository: Repository, message: str | None, paths: Sequence[str], everything: bool) -> ToolResult:
+async def _commit(
+    context: ToolContext, repository: Repository, message: str | None, paths: Sequence[str], everything: bool
+) -> ToolResult:
     if not (message or "").strip():
         raise ToolError("A commit needs a message.")
     if paths and everything:
@@ -138,11 +142,13 @@ async def _commit(repository: Repository, message: str | None, paths: Sequence[s
     if (unfinished := await repository.unfinished()) is not None:
         raise ToolError(f"A {unfinished} is in progress: finish it, or end it with `git {unfinished} --abort`, first.")
     _refuse_own_filters(repository, "commit")
-    specs = [f":(literal){path}" for path in paths]
+    # In the sandbox, what may not be read is empty: a commit of it would be its deletion.
+    hidden = _excluded(context.hidden)
+    specs = [*(f":(literal){path}" for path in paths), *hidden]
     if paths:
-        await repository.ask("add", "--all", "--", *specs)
+        await repository.stage(specs)
     elif everything:
-        await repository.ask("add", "--all", "--", ".", ":(exclude,top).gadget")
+        await repository.stage([".", ":(exclude,top).gadget", *hidden])
     arguments = ["commit", "--no-verify", "--no-gpg-sign", "--cleanup=whitespace", "--file=-"]
     arguments += ["--only", "--", *specs] if paths else []
     printed = bytearray()
@@ -175,8 +181,19 @@ async def _switch(repository: Repository, name: str | None) -> ToolResult:
         raise ToolError("switch needs the name of a branch.")
     _refuse_own_filters(repository, "switch")
     branch = await repository.branch_name(name)
-    await repository.ask("switch", "--no-recurse-submodules", "--no-progress", branch)
-    return ToolResult(f"On the branch {branch}.")
+    # Not as git guesses: it would write the configuration, and look into submodules with theirs.
+    options = ("--quiet", "--no-guess", "--no-recurse-submodules", "--no-progress")
+    if await repository.has_branch(branch):
+        await repository.ask("switch", *options, branch)
+        return ToolResult(f"On the branch {branch}.")
+    match await repository.remote_branches(branch):
+        case [remote]:
+            await repository.ask("switch", *options, "--no-track", "--create", branch, remote)
+            return ToolResult(f"On the new branch {branch}, made from {remote.removeprefix('refs/remotes/')}.")
+        case []:
+            raise ToolError(f"There is no branch {branch}: make it first.")
+        case remotes:
+            raise ToolError(f"{branch} is a branch of {len(remotes)} remotes: make one with branch, and a ref.")
 
 
 def _refuse_own_filters(repository: Repository, action: str) -> None:
@@ -195,7 +212,7 @@ async def _range(repository: Repository, ref: str) -> list[str]:
     return [f"{one}{found['dots']}{other}"]
 
 
-def _excluded(hidden: Sequence[str], paths: Sequence[str]) -> list[str]:
+def _excluded(hidden: Sequence[str], paths: Sequence[str] = ()) -> list[str]:
     """Patterns of .gitignore as what git shows no differences of.
 
     Where `paths` are all fitted by a pattern they were asked about by that name, so it leaves nothing out.

@@ -1,7 +1,6 @@
 """The tool `shell`."""
 
 import asyncio
-import os
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -13,6 +12,7 @@ from pydantic import Field
 
 from gadget_api.permissions import Access, Capability
 from gadget_drone.jobs.jobs import MAX_JOBS, TooManyJobs
+from gadget_drone.pipes import CHUNK_BYTES, open_pipe
 from gadget_drone.supervised import NotStarted, Supervised
 from gadget_drone.tools.job import told
 from gadget_drone.tools.output import LiveOutput, SpooledOutput
@@ -24,7 +24,6 @@ _MAX_DRAIN_S = 2.0
 _WORTH_TELLING_S = 1.0
 _FIRST_WORDS_S = 1.0
 """How long a job is waited for, that its answer may have its first words, or its end."""
-_CHUNK_BYTES = 2**18
 
 
 def _accesses(command: str, **_: object) -> list[Access]:
@@ -93,22 +92,17 @@ class _Ended:
 
 
 async def _run(command: str, context: ToolContext, timeout_s: float, printed: SpooledOutput) -> _Ended:
-    stream = asyncio.StreamReader(limit=_CHUNK_BYTES)
-    reading, printing = os.pipe()
-    with os.fdopen(printing, "wb", buffering=0) as output:
-        # First this: nothing may be cancelled between the start of the command and `_watch`.
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reading, "rb", buffering=0)
-        )
-        with closing(transport):
-            running = await context.start(_words(command), output=output.fileno())
-            output.close()
-            pump = asyncio.create_task(_pump(stream, printed, LiveOutput(context.output).feed))
-            try:
-                return await _watch(running, timeout_s, pump, printed)
-            finally:
-                transport.close()  # ends the pump
-                await asyncio.wait({pump})
+    # First this: nothing may be cancelled between the start of the command and `_watch`.
+    stream, transport, output = await open_pipe()
+    with closing(transport), output:
+        running = await context.start(_words(command), output=output.fileno())
+        output.close()
+        pump = asyncio.create_task(_pump(stream, printed, LiveOutput(context.output).feed))
+        try:
+            return await _watch(running, timeout_s, pump, printed)
+        finally:
+            transport.close()  # ends the pump
+            await asyncio.wait({pump})
 
 
 async def _watch(running: Supervised, timeout_s: float, pump: asyncio.Task[None], printed: SpooledOutput) -> _Ended:
@@ -139,7 +133,7 @@ async def _watch(running: Supervised, timeout_s: float, pump: asyncio.Task[None]
 
 
 async def _pump(stream: asyncio.StreamReader, printed: SpooledOutput, live: Callable[[bytes], None]) -> None:
-    while chunk := await stream.read(_CHUNK_BYTES):
+    while chunk := await stream.read(CHUNK_BYTES):
         printed.feed(chunk)
         live(chunk)
         if printed.is_large:

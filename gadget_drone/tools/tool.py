@@ -95,7 +95,14 @@ class Sandboxed(Protocol):
     """Starts a command in a sandbox, in the project's directory. Raises NotStarted."""
 
     async def __call__(
-        self, command: Sequence[str], env: Mapping[str, str], *, project_dir: Path, output: int, stdin: int | None
+        self,
+        command: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        project_dir: Path,
+        output: int,
+        errors: int | None,
+        stdin: int | None,
     ) -> Supervised: ...
 
 
@@ -123,15 +130,23 @@ class ToolContext:
     hidden: Sequence[str] = ()
     """What may not be read, as patterns of .gitignore: `search`, `list`, `glob` and `git` leave it out."""
 
-    async def start(self, command: Sequence[str], *, output: int, stdin: int | None = None) -> Supervised:
+    async def start(
+        self,
+        command: Sequence[str],
+        *,
+        output: int,
+        errors: int | None = None,
+        stdin: int | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Supervised:
         """Runs a program in the project's directory, in the sandbox where there is one; as `Supervisor.start` does.
 
-        Cancelled, it has started nothing. Raises NotStarted.
+        `env`: its whole environment, without secrets. Cancelled, it has started nothing. Raises NotStarted.
         """
-        env, where = child_environment(), self.project_dir
+        env, where = child_environment() if env is None else env, self.project_dir
         if self.sandboxed is None:
-            return self.supervisor.start(command, cwd=where, env=env, output=output, stdin=stdin)
-        return await self.sandboxed(command, env, project_dir=where, output=output, stdin=stdin)
+            return self.supervisor.start(command, cwd=where, env=env, output=output, errors=errors, stdin=stdin)
+        return await self.sandboxed(command, env, project_dir=where, output=output, errors=errors, stdin=stdin)
 
 
 ToolFunction = Callable[..., Awaitable[ToolResult]]

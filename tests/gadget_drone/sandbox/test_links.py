@@ -122,6 +122,20 @@ def test_a_nested_repository_with_links_in_it_is_read_only_as_a_whole(place: Pla
     assert not (place.project / "lib/.git/x").exists()
 
 
+@pytest.mark.parametrize("named", [".git/worktrees/known", ".git"])
+def test_a_git_file_shows_no_repository_that_does_not_know_the_work_tree(named: str, place: Place) -> None:
+    """A command may have written it, to be shown another repository of the user's."""
+    other = place.outside / "other"
+    git("init", "-q", other)
+    git("-C", other, "-c", "user.name=n", "-c", "user.email=e", "commit", "-q", "--allow-empty", "-m", "secret")
+    git("-C", other, "worktree", "add", "-q", place.outside / "known")
+    shutil.rmtree(place.project / ".git")
+    (place.project / ".git").write_text(f"gitdir: {other / named}\n")
+    ran = place.run(f"git log; ls {other}/.git")
+    assert "secret" not in ran.stdout
+    assert "not a git repository" in ran.stderr
+
+
 WORST_MOMENT = {
     "a denied directory is moved away": "mv denied d2; mkdir decoy; ln -s decoy denied",
     "hooks become a link": "mv .git/hooks .git/h; ln -s {outside} .git/hooks",

@@ -1,16 +1,22 @@
-"""The tool `git`, in real repositories; the hostile ones would leave a file `pwned` behind."""
+"""The tool `git` in real repositories, in the sandbox and without it; hostile ones would leave a file `pwned`."""
 
+import asyncio
 import os
 import subprocess
-from dataclasses import replace
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gadget_api.messages import ToolCallRequest
+from gadget_drone.sandbox.standing import Standing
+from gadget_drone.supervised import Supervisor
 from gadget_drone.tools.tool import ToolContext
 from gadget_drone.tools.toolbox import Toolbox
+from tests.gadget_drone.sandbox.conftest import need_sandbox
 from tests.gadget_drone.tools.conftest import Run
 
 
@@ -47,6 +53,35 @@ def project(tmp_path: Path, home: Path) -> Path:
     (project / "a.txt").write_text("one\ntwo\n")
     git(project, "commit", "-qam", "Second")
     return project
+
+
+@dataclass(frozen=True)
+class Pwned:
+    """A file that a program of a hostile repository would make, here or in the sandbox's home."""
+
+    path: Path
+
+    def exists(self) -> bool:
+        return self.path.exists() or (self.path.parent / ".gadget/home" / self.path.name).exists()
+
+
+@pytest.fixture
+def pwned(tmp_path: Path) -> Pwned:
+    return Pwned(tmp_path / "pwned")
+
+
+@pytest.fixture(params=["sandboxed", "plain"])
+async def context(
+    request: pytest.FixtureRequest, project: Path, supervisor: Supervisor, tmp_path: Path
+) -> AsyncIterator[ToolContext]:
+    context = ToolContext(project, lambda _: None, tmp_path / "blobs", supervisor)
+    if request.param == "plain":
+        yield context
+        return
+    await asyncio.to_thread(need_sandbox)
+    standing = Standing()
+    yield replace(context, sandboxed=partial(standing.start, workspace_dir=tmp_path, network=False))
+    standing.close()
 
 
 async def ok(run: Run, **params: Any) -> str:
@@ -178,7 +213,7 @@ async def test_branches_are_listed_made_and_switched_to(project: Path, run: Run)
     assert "* feature/x" in listed
     assert "  main" in listed
     assert "already exists" in await refused(run, action="branch", name="main")
-    assert "invalid reference" in await refused(run, action="switch", name="absent")
+    assert await refused(run, action="switch", name="absent") == "There is no branch absent: make it first."
     (project / "a.txt").write_text("mine\n")
     assert "would be overwritten" in await refused(run, action="switch", name="main")
     assert (project / "a.txt").read_text() == "mine\n"
@@ -296,20 +331,19 @@ HOOKS = ("pre-commit", "commit-msg", "post-commit", "post-checkout", "reference-
 
 
 @pytest.fixture
-def hostile(project: Path, tmp_path: Path) -> Path:
-    """A repository that runs something wherever git would let it; the file that would be there then."""
-    pwned = tmp_path / "pwned"
+def hostile(project: Path, tmp_path: Path, pwned: Pwned) -> Pwned:
+    """A repository that runs something wherever git would let it."""
     git(project, "branch", "other", "HEAD~1")
     (project / ".gitattributes").write_text("* filter=evil diff=evil merge=evil\n")
     git(project, "add", ".gitattributes")
     git(project, "commit", "-qm", "Attributes")
     for name, value in HOSTILE.items():
-        git(project, "config", name, value.format(pwned))
+        git(project, "config", name, value.format(pwned.path))
     hooks = tmp_path / "hooks"
     for place in (project / ".git/hooks", hooks):
         place.mkdir(exist_ok=True)
         for hook in HOOKS:
-            (place / hook).write_text(f"#!/bin/sh\ntouch {pwned}\n")
+            (place / hook).write_text(f"#!/bin/sh\ntouch {pwned.path}\n")
             (place / hook).chmod(0o755)
     git(project, "config", "core.hooksPath", str(hooks))
     os.utime(project / "a.txt", (1e9, 1e9))
@@ -332,18 +366,18 @@ READING: tuple[dict[str, Any], ...] = (
 
 
 @pytest.mark.parametrize("params", READING, ids=lambda params: " ".join(map(str, params.values())))
-async def test_nothing_of_a_hostile_configuration_runs(params: dict[str, Any], hostile: Path, run: Run) -> None:
+async def test_nothing_of_a_hostile_configuration_runs(params: dict[str, Any], hostile: Pwned, run: Run) -> None:
     await ok(run, **params)
     assert not hostile.exists()
 
 
 @pytest.mark.parametrize("words", [("status",), ("show",), ("blame", "a.txt")], ids=" ".join)
-def test_the_hostile_configuration_would_run(words: tuple[str, ...], hostile: Path, project: Path) -> None:
+def test_the_hostile_configuration_would_run(words: tuple[str, ...], hostile: Pwned, project: Path) -> None:
     subprocess.run(["git", *words], cwd=project, capture_output=True, timeout=30, check=False)
     assert hostile.exists()
 
 
-async def test_what_its_filters_would_change_is_refused(hostile: Path, project: Path, run: Run) -> None:
+async def test_what_its_filters_would_change_is_refused(hostile: Pwned, project: Path, run: Run) -> None:
     assert "did not run (evil)" in await ok(run, action="status")
     for params in (
         {"action": "commit", "message": "x", "all": True},
@@ -359,7 +393,7 @@ async def test_what_its_filters_would_change_is_refused(hostile: Path, project: 
     assert not hostile.exists()
 
 
-async def test_filters_of_the_users_own_configuration_run(project: Path, home: Path, run: Run) -> None:
+async def test_filters_of_the_users_own_configuration_run(project: Path, home: Path, pwned: Pwned, run: Run) -> None:
     with (home / ".gitconfig").open("a") as config:
         config.write('[filter "upper"]\nclean = tr a-z A-Z\nsmudge = tr A-Z a-z\n')
     (project / ".gitattributes").write_text("*.up filter=upper\n")
@@ -367,28 +401,31 @@ async def test_filters_of_the_users_own_configuration_run(project: Path, home: P
     await ok(run, action="commit", message="x", all=True)
     assert git(project, "show", "HEAD:x.up") == "ABC"
     assert await ok(run, action="status") == "## main\n[clean]"
-    git(project, "config", "filter.upper.clean", f"touch {home}/pwned; cat")
+    git(project, "config", "filter.upper.clean", f"touch {pwned.path}; cat")
     (project / "x.up").write_text("abcd\n")
     assert "did not run (upper)" in await ok(run, action="status")
     assert "has filters (upper)" in await refused(run, action="commit", message="x", all=True)
-    assert not (home / "pwned").exists()
+    assert not pwned.exists()
 
 
 async def test_a_filter_in_a_file_that_the_configuration_includes_does_not_run(
-    project: Path, tmp_path: Path, run: Run
+    project: Path, pwned: Pwned, run: Run
 ) -> None:
-    (project / "more").write_text(f'[filter "evil"]\nclean = touch {tmp_path}/pwned; cat\n')
+    (project / "more").write_text(f'[filter "evil"]\nclean = touch {pwned.path}; cat\n')
     git(project, "config", "include.path", "../more")
     (project / ".git/info/attributes").write_text("* filter=evil\n")
     os.utime(project / "a.txt", (1e9, 1e9))
     assert "did not run (evil)" in await ok(run, action="status")
     assert "has filters (evil)" in await refused(run, action="commit", message="x", all=True)
-    assert not (tmp_path / "pwned").exists()
+    assert not pwned.exists()
 
 
-async def test_a_filter_that_cannot_be_turned_off_is_refused(project: Path, run: Run) -> None:
-    git(project, "config", "filter.a=b.clean", "touch pwned")
-    assert "cannot be turned off" in await refused(run, action="status")
+async def test_a_filter_with_an_odd_name_does_not_run(project: Path, pwned: Pwned, run: Run) -> None:
+    git(project, "config", "filter.a=b.clean", f"touch {pwned.path}; cat")
+    (project / ".git/info/attributes").write_text("* filter=a=b\n")
+    os.utime(project / "a.txt", (1e9, 1e9))
+    assert "did not run (a=b)" in await ok(run, action="status")
+    assert not pwned.exists()
 
 
 async def test_the_work_tree_is_the_project_whatever_the_configuration_says(
@@ -405,15 +442,14 @@ async def test_the_work_tree_is_the_project_whatever_the_configuration_says(
     assert list(other.iterdir()) == []
 
 
-async def test_a_submodule_is_not_looked_into(project: Path, tmp_path: Path, run: Run) -> None:
-    pwned = tmp_path / "pwned"
+async def test_a_submodule_is_not_looked_into(project: Path, pwned: Pwned, run: Run) -> None:
     inner = project / "inner"
     inner.mkdir()
     git(inner, "init", "-q")
     git(inner, "commit", "-q", "--allow-empty", "-m", "x")
     git(project, "add", "inner")
     git(project, "commit", "-qm", "Inner")
-    git(inner, "config", "core.fsmonitor", f"touch {pwned}; false")
+    git(inner, "config", "core.fsmonitor", f"touch {pwned.path}; false")
     (inner / "new").touch()
     assert await ok(run, action="status") == "## main\n[clean]"
     await ok(run, action="diff")
@@ -421,20 +457,172 @@ async def test_a_submodule_is_not_looked_into(project: Path, tmp_path: Path, run
     assert not pwned.exists()
 
 
-async def test_objects_that_are_missing_are_not_fetched(project: Path, tmp_path: Path, run: Run) -> None:
-    pwned = tmp_path / "pwned"
+async def test_objects_that_are_missing_are_not_fetched(project: Path, pwned: Pwned, run: Run) -> None:
     blob = git(project, "rev-parse", "HEAD:a.txt")
     (project / ".git/objects" / blob[:2] / blob[2:]).unlink()
     for name, value in {
         "extensions.partialClone": "origin",
         "core.repositoryFormatVersion": "1",
         "remote.origin.promisor": "true",
-        "remote.origin.url": f"ext::touch {pwned}",
+        "remote.origin.url": f"ext::touch {pwned.path}",
         "protocol.ext.allow": "always",
-        "core.sshCommand": f"touch {pwned}",
+        "core.sshCommand": f"touch {pwned.path}",
     }.items():
         git(project, "config", name, value)
     await refused(run, action="show")
     git(project, "config", "remote.origin.url", "ssh://example.invalid/x")
     await refused(run, action="show")
     assert not pwned.exists()
+
+
+# What a script of the agent may have left in the repository
+
+
+@pytest.mark.parametrize("name", ["COMMIT_EDITMSG", "logs/HEAD", "index.lock", "HEAD.lock", "logs/refs/heads/main"])
+async def test_a_commit_writes_through_no_link(name: str, project: Path, tmp_path: Path, context: ToolContext) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("as it was\n")
+    link = project / ".git" / name
+    link.unlink(missing_ok=True)
+    link.symlink_to(victim)
+    (project / "a.txt").write_text("changed\n")
+    call = ToolCallRequest(call_id="c", name="git", params={"action": "commit", "message": "x", "all": True})
+    result = await Toolbox.standard().run(call, context)
+    assert victim.read_text() == "as it was\n"
+    if context.sandboxed is None:
+        assert f"{name} is a symbolic link" in result.content
+
+
+async def test_nested_repositories_run_nothing(project: Path, pwned: Pwned, run: Run) -> None:
+    """`git add --all` runs `git status` in a nested repository, and that runs what its configuration names."""
+    inner, deeper = project / "inner", project / "inner/deeper"
+    for repository in (inner, deeper):
+        repository.mkdir()
+        git(repository, "init", "-q")
+        (repository / "file").write_text("one\n")
+        git(repository, "add", "file")
+        git(repository, "commit", "-qm", "x")
+    git(inner, "add", "deeper")
+    git(inner, "commit", "-qm", "Deeper")
+    git(project, "add", "inner")
+    git(project, "commit", "-qm", "Inner")
+    for repository in (inner, deeper):
+        for name in ("core.fsmonitor", "filter.evil.clean", "filter.evil.process"):
+            git(repository, "config", name, PWN.format(pwned.path))
+        (repository / ".git/info/attributes").write_text("* filter=evil\n")
+        (repository / "file").write_text("two\n")
+        os.utime(repository / "file", (1e9, 1e9))
+    (project / "a.txt").write_text("changed\n")
+    await ok(run, action="status")
+    await ok(run, action="diff")
+    await ok(run, action="commit", message="x", all=True)
+    (project / "a.txt").write_text("changed again\n")
+    await ok(run, action="commit", message="y", paths=["a.txt", "inner"])
+    git(project, "branch", "old", "HEAD~2")
+    await ok(run, action="switch", name="old")
+    assert not pwned.exists()
+    git(project, "add", "--all")
+    assert pwned.exists(), "it would run"
+
+
+async def test_a_repository_elsewhere_that_a_command_names_runs_nothing(
+    project: Path, tmp_path: Path, pwned: Pwned, run: Run
+) -> None:
+    evil = project / "evil"
+    git(project, "clone", "-q", "--bare", ".", str(evil))
+    git(evil, "config", "core.fsmonitor", PWN.format(pwned.path))
+    git(evil, "config", "filter.evil.clean", PWN.format(pwned.path))
+    (project / ".gitattributes").write_text("* filter=evil\n")
+    (project / ".git/commondir").write_text("../evil\n")
+    await run("git", action="status")
+    await run("git", action="diff")
+    assert not pwned.exists()
+
+
+async def test_a_commit_of_all_takes_new_changed_and_deleted_files(project: Path, run: Run) -> None:
+    (project / "new").write_text("x\n")
+    (project / "deep/er").mkdir(parents=True)
+    (project / "deep/er/new é").write_text("x\n")
+    (project / "a.txt").unlink()
+    (project / "a.txt").mkdir()
+    (project / "a.txt/file").write_text("x\n")
+    (project / ".env").write_text("KEY=2\n")
+    (project / ".gitignore").write_text("ignored\n")
+    (project / "ignored").touch()
+    await ok(run, action="commit", message="x", all=True)
+    assert await ok(run, action="status") == "## main\n[clean]"
+    listed = git(project, "ls-tree", "-r", "-z", "--name-only", "HEAD").split("\0")
+    assert listed == [".env", ".gitignore", "a.txt/file", "deep/er/new é", "new", ""]
+    (project / "new").unlink()
+    await ok(run, action="commit", message="y", paths=["new"])
+    assert "new" not in git(project, "ls-tree", "-r", "--name-only", "HEAD").split()
+
+
+async def test_what_may_not_be_read_is_not_committed_as_deleted(project: Path, context: ToolContext) -> None:
+    (project / "keys").mkdir()
+    (project / "keys/a").write_text("secret\n")
+    git(project, "add", "keys")
+    git(project, "commit", "-qm", "Keys")
+    hidden = replace(context, hidden=[".env", "keys"])
+    if isinstance(context.sandboxed, partial):
+        paths = [project / ".env", project / "keys"]
+        hidden = replace(hidden, sandboxed=partial(context.sandboxed, hidden=paths))
+    (project / "a.txt").write_text("changed\n")
+    toolbox = Toolbox.standard()
+
+    async def run(**params: Any) -> str:
+        call = ToolCallRequest(call_id="c", name="git", params=params)
+        return (await toolbox.run(call, hidden)).content
+
+    assert await run(action="status") == "## main\n M a.txt"
+    await run(action="commit", message="x", all=True)
+    await run(action="commit", message="x", paths=[".", "keys"])
+    assert git(project, "ls-tree", "-r", "--name-only", "HEAD").split() == [".env", "a.txt", "keys/a"]
+    assert git(project, "show", "HEAD:a.txt") == "changed"
+
+
+async def test_it_works_in_a_linked_work_tree(project: Path, tmp_path: Path, context: ToolContext) -> None:
+    (tmp_path / "workspace").mkdir()
+    tree = tmp_path / "workspace/tree"
+    git(project, "worktree", "add", "-q", str(tree))
+    there = replace(context, project_dir=tree)
+    toolbox = Toolbox.standard()
+
+    async def run(name: str, **params: Any) -> str:
+        return (await toolbox.run(ToolCallRequest(call_id="c", name=name, params=params), there)).content
+
+    (tree / "a.txt").write_text("changed\n")
+    assert await run("git", action="status") == "## tree\n M a.txt"
+    assert "[tree " in await run("git", action="commit", message="x", all=True)
+    assert git(project, "log", "--format=%s", "-1", "tree") == "x"
+    if context.sandboxed is None:
+        return
+    own = project / ".git/worktrees/tree"
+    line = f"for f in {project}/.git/config {project}/.git/hooks/x {own}/commondir {own}/gitdir; do echo x >> $f; done"
+    before = (project / ".git/config").read_text(), (own / "commondir").read_text(), (own / "gitdir").read_text()
+    await run("shell", command=f"{line}; echo x > {own}/config.worktree; mv {own} {own}2; cat {project}/a.txt")
+    after = (project / ".git/config").read_text(), (own / "commondir").read_text(), (own / "gitdir").read_text()
+    assert after == before
+    assert not (project / ".git/hooks/x").exists()
+    assert (own / "config.worktree").read_text() == ""
+
+
+async def test_a_branch_of_a_remote_is_switched_to(project: Path, tmp_path: Path, run: Run) -> None:
+    origin = tmp_path / "origin"
+    git(project, "clone", "-q", "--bare", ".", str(origin))
+    git(origin, "branch", "theirs", "main~1")
+    git(project, "remote", "add", "origin", str(origin))
+    git(project, "-c", "protocol.file.allow=always", "fetch", "-q", "origin")
+    assert await ok(run, action="switch", name="theirs") == "On the new branch theirs, made from origin/theirs."
+    assert (project / "a.txt").read_text() == "one\n"
+
+
+async def test_who_commits_is_the_user_of_the_machine(project: Path, home: Path, run: Run) -> None:
+    (home / "ignored-everywhere").write_text("*.swp\n")
+    with (home / ".gitconfig").open("a") as config:
+        config.write("[core]\nexcludesFile = ~/ignored-everywhere\n[http]\nextraHeader = secret\n")
+    (project / "x.swp").touch()
+    (project / "a.txt").write_text("changed\n")
+    await ok(run, action="commit", message="x", all=True)
+    assert git(project, "log", "-1", "--format=%an %ae") == "Ada ada@example.org"
+    assert git(project, "ls-tree", "--name-only", "HEAD").split() == [".env", "a.txt"]
