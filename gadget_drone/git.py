@@ -56,24 +56,25 @@ def ask_git(directory: Path, *arguments: str, feed: bytes = b"") -> str | None:
 def is_checkout_of(directory: Path, url: str) -> bool:
     """Whether `directory` is the root of a work tree that came from `url`, or that `url` itself names. Blocks.
 
-    Git is asked once, and again when the repository's configuration is another file than it was.
+    Git is asked once, and again when what it reads of the repository for that is another file than it was.
     """
     if not os.path.lexists(directory / ".git"):
         return False  # what is around it does not count
-    config = _stamp(directory / ".git" / "config")
+    config, common = (_stamp(directory / ".git" / name) for name in ("config", "commondir"))
     known, answer = _checkouts.get((directory, url), (None, False))
-    if config is None or known != config:
+    if config is None or known != (config, common):
         answer = _ask_whether_checkout(directory, url)
         if config is not None:
-            _checkouts[directory, url] = config, answer
+            _checkouts[directory, url] = (config, common), answer
     return answer
 
 
-_checkouts: dict[tuple[Path, str], tuple[tuple[int, ...], bool]] = {}
-"""What git has said, with the stamp of the configuration that it read. As many as a workspace has projects."""
+_Stamp = tuple[int, ...] | None
+_checkouts: dict[tuple[Path, str], tuple[tuple[_Stamp, _Stamp], bool]] = {}
+"""What git has said, with the stamps of the files that it read. As many as a workspace has projects."""
 
 
-def _stamp(path: Path) -> tuple[int, ...] | None:
+def _stamp(path: Path) -> _Stamp:
     """Changes with the file; None where there is none, as in a linked work tree."""
     try:
         found = path.stat()

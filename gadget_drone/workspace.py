@@ -27,6 +27,7 @@ from gadget_api.workspace_files import WORKSPACE_VERSION, WorkOrderFile, Workspa
 from gadget_drone.durable import remove_file, replace_file
 from gadget_drone.git import ask_git, is_checkout_of
 from gadget_drone.journal import Summary, summarize
+from gadget_drone.sandbox.repositories import mend_common
 from gadget_drone.workspace_lock import Holder, holder_of, note_connection, note_lag, take_lock
 
 GADGET_DIR = ".gadget"
@@ -161,9 +162,12 @@ class Workspace:
             slug = _slug.validate_python(project.slug)
         except ValidationError as error:
             raise _refused("The project's slug cannot name a directory: change it in the project.") from error
+        place = self.dir / slug
+        for directory in (self.dir, place):
+            with suppress(OSError):  # git says what it cannot read
+                mend_common(f"{directory}/.git")
         if is_checkout_of(self.dir, project.git_url):
             return self.dir
-        place = self.dir / slug
         if place.is_symlink():
             raise _refused(f"{place} is a symlink: move it away, or start the drone where it leads.")
         return place
@@ -335,6 +339,13 @@ def _move_aside(gadget_dir: Path, path: Path, reason: str) -> Path:
     return moved
 
 
+def _leads_elsewhere(exclude: Path) -> bool:
+    """Whether writing to the exclude file `info/exclude` of a git directory would write to something else."""
+    git_dir = exclude.parent.parent
+    is_link = exclude.is_symlink() or exclude.parent.is_symlink() or git_dir.is_symlink()
+    return is_link or (exclude.exists() and not exclude.is_file())
+
+
 def _exclude_from_git(directory: Path, warnings: list[str]) -> None:
     """Names `.gadget/` in the exclude file of the repository that `directory` is in, if any: no `git add` takes it."""
     try:
@@ -345,6 +356,9 @@ def _exclude_from_git(directory: Path, warnings: list[str]) -> None:
     if answer is None or not answer.startswith("true\n"):
         return
     exclude = directory / answer.removeprefix("true\n")
+    if _leads_elsewhere(exclude):
+        warnings.append(f"{GADGET_DIR}/ is not named in {exclude}: that is no file, or a link leads to it.")
+        return
     try:
         text = exclude.read_text(errors="surrogateescape") if exclude.exists() else ""
         if f"{GADGET_DIR}/" in text.splitlines():

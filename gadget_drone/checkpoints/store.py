@@ -16,6 +16,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import time
 import zlib
 from collections.abc import Iterator, Sequence
@@ -68,6 +69,7 @@ _ATTRIBUTES = b"* -text -ident -filter !eol !crlf !working-tree-encoding !diff\n
 _EXCLUDE = b"/.gadget/\n"
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _KEPT_COMMITS = 256
+_MAX_EXCLUDE_BYTES = 2**20
 _LOCK_LOOK_EVERY_S = 0.02
 
 
@@ -231,7 +233,9 @@ class Store:
         if len(lines) == 4 and Path(lines[1]) == self.project_dir.resolve():
             self._object_format = lines[0]
             self._user_exclude = self.project_dir / lines[2]
-            self.user_objects = str((self.project_dir / lines[3]).resolve())
+            objects = self.project_dir.resolve() / lines[3]
+            # A command may have put a link there, to have the objects of another repository shown.
+            self.user_objects = str(objects) if objects.resolve() == objects else None
         named = git.ask_user("config", "--path", "--get", "core.excludesFile")
         base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
         self._excludes_file = named or os.path.join(base, "git", "ignore")
@@ -243,8 +247,7 @@ class Store:
             self.move_aside("the project's repository uses another object format now")
         exclude = _EXCLUDE
         if self._user_exclude is not None:
-            with suppress(FileNotFoundError, IsADirectoryError):
-                exclude += self._user_exclude.read_bytes()
+            exclude += _content_of_users(self._user_exclude)
         try:
             for folder in ("", "objects", "objects/info", "objects/pack", "refs", "info"):
                 (self.dir / folder).mkdir(mode=0o700, exist_ok=True)
@@ -329,6 +332,18 @@ def _content(path: Path) -> bytes | None:
         return path.read_bytes()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
+
+
+def _content_of_users(path: Path) -> bytes:
+    """A regular file's, at most 1 MiB; nothing of what a command may have put in its place, such as a pipe."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return os.read(fd, _MAX_EXCLUDE_BYTES) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+    finally:
+        os.close(fd)
 
 
 def _took(lock: int) -> bool:
