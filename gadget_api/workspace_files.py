@@ -58,7 +58,8 @@ class WorkspaceFile(WireModel):
 class WorkOrderFile(WireModel):
     """`.gadget/work-order.json`: from acceptance until the end is acknowledged. Never holds a key."""
 
-    turn_id: Id
+    turn_id: Id = Field(pattern="^[0-9A-Za-z]+$")
+    """Names the turn's journal, too."""
     chat_session_id: Id
     project_id: Id
     work_order_id: Id

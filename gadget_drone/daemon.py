@@ -7,7 +7,7 @@ from contextlib import suppress
 from importlib.metadata import version
 
 from gadget_api import commands as c
-from gadget_api.drones import DroneStatus, NewRegistration, Sandbox
+from gadget_api.drones import DroneRegistration, DroneStatus, NewRegistration, Sandbox
 from gadget_api.errors import Conflict, ErrorCode, GadgetError
 from gadget_api.lag import Lag
 from gadget_api.model import WireModel, utc_now
@@ -133,6 +133,11 @@ class Daemon:
             assert settings.email is not None
             assert settings.password is not None
             await self._server.sign_in(settings.email, settings.password.get_secret_value())
+            if self._workspace.has_lost_id:
+                place = self._workspace.file
+                own = await self._server.registration_at(place.hostname, place.workspace_dir)
+                if own is not None:
+                    self._recall(own)
         file = self._workspace.file
         new = NewRegistration(
             hostname=file.hostname,
@@ -151,14 +156,19 @@ class Daemon:
             own = await self._server.registration()
             if (own.hostname, own.workspace_dir) != (file.hostname, file.workspace_dir):
                 raise
-            log.warning("workspace.json had lost this workspace's id; the server knows it: %s", own.workspace_id)
-            self._workspace.update(workspace_id=own.workspace_id)
+            self._recall(own)
             registered = await self._server.register(new.replace(workspace_id=own.workspace_id))
         registration = registered.registration
         note = WorkspaceRegistration(id=registration.id, status=DroneStatus.STARTING, registered_at=utc_now())
         with suppress(OSError):  # for people to look at; nothing depends on it
             self._workspace.update(registration=note)
         log.info("registered as %s (%s) at %s", registration.name, registration.id, self._server.url)
+
+    def _recall(self, own: DroneRegistration) -> None:
+        """Takes the id of this workspace back from the server."""
+        log.warning("workspace.json had lost this workspace's id; the server knows it: %s", own.workspace_id)
+        self._workspace.update(workspace_id=own.workspace_id)
+        self._workspace.has_lost_id = False
 
     async def run(self, stop: asyncio.Event) -> None:
         """Works until `stop` is set. Raises GadgetError when the server does not want this drone any more."""

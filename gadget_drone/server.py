@@ -68,6 +68,18 @@ class Server:
         """The one that our token belongs to."""
         return DroneRegistration.model_validate(await self._request("GET", "/drones/me"))
 
+    async def registration_at(self, hostname: str, workspace_dir: str) -> DroneRegistration | None:
+        """The user's newest drone of this place; None where there is none. Needs the user's token."""
+        query: dict[str, str] = {}
+        while True:
+            page = await self._request("GET", "/drones", params=query)
+            for drone in map(DroneRegistration.model_validate, page["items"]):
+                if (drone.hostname, drone.workspace_dir) == (hostname, workspace_dir):
+                    return drone
+            if page["nextCursor"] is None:
+                return None
+            query = {"cursor": page["nextCursor"]}
+
     async def history(
         self, session: str, *, after_turn: str | None, on_page: Callable[[tuple[TurnHistory, ...]], Awaitable[None]]
     ) -> None:

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from gadget_api.drones import LoopLag
@@ -50,6 +51,8 @@ class Workspace:
     """`workspace.json`, as it is on the disk."""
     warnings: list[str]
     """What the user should be told about the opening, each a sentence."""
+    has_lost_id: bool
+    """Whether the id in `workspace.json` could not be read any more: this one is new."""
     _lock_fd: int = field(repr=False)
     _writing: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -65,7 +68,7 @@ class Workspace:
             lock_fd = take_lock(gadget_dir / "lock")
             try:
                 warnings: list[str] = []
-                file = _load_workspace_file(directory, hostname, warnings)
+                file, has_lost_id = _load_workspace_file(directory, hostname, warnings)
                 _exclude_from_git(directory, warnings)
             except BaseException:
                 os.close(lock_fd)
@@ -75,7 +78,7 @@ class Workspace:
                 f"{directory} cannot be a workspace ({error.strerror}): make it writable for this user, or choose "
                 "another directory with --workspace."
             ) from error
-        return cls(directory, file, warnings, lock_fd)
+        return cls(directory, file, warnings, has_lost_id, lock_fd)
 
     def close(self) -> None:
         """Frees the lock; closing again does nothing."""
@@ -137,10 +140,10 @@ class Workspace:
         """The accepted work order; None when there is none. A damaged one is moved aside, with a warning."""
         path = self.gadget_dir / "work-order.json"
         try:
-            return WorkOrderFile.model_validate_json(path.read_bytes())
+            return WorkOrderFile.model_validate_json(_read(path))
         except FileNotFoundError:
             return None
-        except (ValidationError, IsADirectoryError):
+        except ValueError:
             moved = self.move_aside(path, "This is no work order.")
             self.warnings.append(f"The work order of this workspace was damaged; it was moved to {moved}.")
             return None
@@ -200,10 +203,10 @@ def inspect_workspace(directory: Path) -> WorkspaceView:
 
     def load(name: str, model: type[Model]) -> Model | None:
         try:
-            return model.model_validate_json((gadget_dir / name).read_bytes())
+            return model.model_validate_json(_read(gadget_dir / name))
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except (ValidationError, IsADirectoryError):
+        except ValueError:
             damaged.append(name)
             return None
 
@@ -269,31 +272,32 @@ def _make_gadget_dir(directory: Path) -> Path:
     return gadget_dir
 
 
-def _load_workspace_file(directory: Path, hostname: str, warnings: list[str]) -> WorkspaceFile:
+def _load_workspace_file(directory: Path, hostname: str, warnings: list[str]) -> tuple[WorkspaceFile, bool]:
+    """And whether the id that was there is lost."""
     gadget_dir = directory / GADGET_DIR
     path = gadget_dir / "workspace.json"
+    has_lost_id = False
     try:
-        file = _parse_workspace_file(path.read_bytes())
+        file = _parse_workspace_file(_read(path))
     except FileNotFoundError:
-        file = None
-    except (ValueError, IsADirectoryError):
+        file = _fresh_workspace_file(directory, hostname, None)
+    except ValueError:
         known = _workspace_id_in(path)
+        has_lost_id = known is None
         moved = _move_aside(gadget_dir, path, "This does not describe a workspace.")
-        now = "its id was still to be read" if known else "this is now a new workspace"
+        now = "this is now a new workspace" if has_lost_id else "its id was still to be read"
         warnings.append(f"workspace.json was damaged and moved to {moved}; {now}.")
         file = _fresh_workspace_file(directory, hostname, known)
-    if file is None:
-        file = _fresh_workspace_file(directory, hostname, None)
-    elif (file.hostname, file.workspace_dir) != (hostname, str(directory)):
+    else:
+        if (file.hostname, file.workspace_dir) == (hostname, str(directory)):
+            return file, False
         warnings.append(
             f"This workspace was at {file.workspace_dir} on {file.hostname} before; if that one is still in use, "
             f"remove {path} here."
         )
         file = file.replace(hostname=hostname, workspace_dir=str(directory))
-    else:
-        return file
     _save(path, file)
-    return file
+    return file, has_lost_id
 
 
 def _fresh_workspace_file(directory: Path, hostname: str, workspace_id: str | None) -> WorkspaceFile:
@@ -309,21 +313,36 @@ def _workspace_id_in(path: Path) -> str | None:
     """The id in a `workspace.json` that does not parse, where one can be made out: with it the server still knows the
     drone, and the turn it left."""
     try:
-        found = _WORKSPACE_ID.search(path.read_bytes())
-    except IsADirectoryError:
+        found = _WORKSPACE_ID.search(_read(path))
+    except ValueError:
         return None
     return found[1].decode() if found is not None else None
 
 
 def _parse_workspace_file(data: bytes) -> WorkspaceFile:
     """Raises ValueError when it is damaged."""
-    version = (document := json.loads(data)) and isinstance(document, dict) and document.get("version")
+    version = (document := orjson.loads(data)) and isinstance(document, dict) and document.get("version")
     if isinstance(version, int) and version > WORKSPACE_VERSION:
         raise GadgetError(ErrorCode.WORKSPACE_TOO_NEW, "A newer gadget-drone made this workspace: update gadget-drone.")
     file = WorkspaceFile.model_validate_json(data)
     if uuid.UUID(file.workspace_id).version != 4:
         raise ValueError("workspaceId is not a UUID v4")
     return file
+
+
+def _read(path: Path) -> bytes:
+    """Raises OSError, and ValueError where there is no regular file: a link, a pipe, a directory."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if path.is_symlink():
+            raise ValueError("it is a link") from error
+        raise
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise ValueError("it is no regular file")
+    with open(fd, "rb") as file:
+        return file.read()
 
 
 def _save(path: Path, model: WireModel) -> None:

@@ -59,3 +59,23 @@ async def test_a_damaged_workspace_file_is_set_aside_and_the_drone_works_again(s
     assert "workspace.json" in _aside(stage)
     await stage.next_prompt_works()
     await check_all(stage)
+
+
+async def test_a_drone_that_signs_in_by_address_and_has_lost_its_id_goes_on_with_its_turn(stage: Stage) -> None:
+    """Its token would tell the server which drone it is; an address does not."""
+    story = Story(Moment.DURING_TOOL)
+    turn = await story.reach(stage)
+    before = await stage.drone.registration()
+    await stage.kill_drone()
+    (stage.drone.gadget / "workspace.json").write_bytes(b"[" * 100_000)
+    del stage.drone.env["GADGET_DRONE_TOKEN"]
+    stage.drone.env |= {"GADGET_EMAIL": stage.user.email, "GADGET_PASSWORD": stage.user.password}
+    await stage.heal()
+    document = await stage.until_over(turn)
+    assert document["status"] == "finished", document
+    after = await stage.drone.registration()
+    assert before is not None
+    assert after is not None
+    assert after["_id"] == before["_id"]
+    assert len((await stage.user.get("/drones"))["items"]) == 1
+    await check_all(stage, asks_again=True)
