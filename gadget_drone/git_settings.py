@@ -6,7 +6,7 @@ A repository's own configuration may name programs to run. These settings win ov
 import os
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from gadget_drone.environment import child_environment
@@ -76,6 +76,14 @@ def as_environment(settings: Iterable[tuple[str, str]]) -> dict[str, str]:
         variables[f"GIT_CONFIG_KEY_{count}"], variables[f"GIT_CONFIG_VALUE_{count}"] = name, value
         count += 1
     return {"GIT_CONFIG_COUNT": str(count), **variables}
+
+
+def below(env: Mapping[str, str], settings: Settings) -> dict[str, str]:
+    """`env` with these settings, too; those that it sets for git itself win over them."""
+    count = env.get("GIT_CONFIG_COUNT", "")
+    numbers = range(int(count) if count.isascii() and count.isdigit() else 0)
+    own = [(env.get(f"GIT_CONFIG_KEY_{number}", ""), env.get(f"GIT_CONFIG_VALUE_{number}", "")) for number in numbers]
+    return {**env, **as_environment((*settings, *own))}
 
 
 def user_settings() -> Settings:

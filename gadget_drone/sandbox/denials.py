@@ -11,7 +11,9 @@ _NETWORK = re.compile(
     re.I,
 )
 _GIT = re.compile(
-    r"could not (?:lock|write) config file|\.git/(?:config|hooks|info|modules)\S*.*(?:Read-only|busy|denied)", re.I
+    r"could not (?:lock|write) config file"
+    r"|\.git/(?:config|commondir|hooks|info|modules|worktrees)\S*.*(?:Read-only|busy|denied)",
+    re.I,
 )
 _READ_ONLY = re.compile(r"Read-only file system|EROFS", re.I)
 _NOT_PERMITTED = re.compile(r"Operation not permitted|EPERM|must be (?:superuser|root)", re.I)
@@ -36,8 +38,8 @@ def denied_by_sandbox(output: str, status: int, *, network: bool) -> str | None:
         )
     if _GIT.search(tail):
         return (
-            "The sandbox, not the command, probably said no: .git/config, hooks, info and modules are read-only. What "
-            "would help: the git tool, or the user making the change."
+            "The sandbox, not the command, probably said no: .git/config, hooks, info, modules and worktrees are "
+            "read-only. What would help: the user making the change."
         )
     if _READ_ONLY.search(tail):
         return (

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO
 
 from gadget_drone.environment import child_environment
-from gadget_drone.git_settings import user_files
+from gadget_drone.git_settings import Settings, below, user_files, user_settings
 from gadget_drone.sandbox.links import Identity, identity_without_links
 from gadget_drone.sandbox.wrap import Mount, Wrapping, wrap
 from gadget_drone.supervised import Namespaces, NotStarted, Supervised, Supervisor
@@ -71,7 +71,8 @@ class Standing:
 
     def __init__(self, shown: Sequence[str] = ()) -> None:
         self._shown = shown
-        self._user_files: Sequence[str] | None = None
+        self._users_git: tuple[Settings, list[str]] | None = None
+        """What a command's git is told, as the user's home is not there: settings, and the files that they name."""
         self._made: _Made | None = None
         self._making = asyncio.Lock()
         self._supervisor = Supervisor()
@@ -95,8 +96,9 @@ class Standing:
 
         `env` must hold no secrets. Raises NotStarted; nothing runs outside of the sandbox then.
         """
-        if self._user_files is None:
-            self._user_files = await asyncio.to_thread(user_files)
+        if self._users_git is None:
+            self._users_git = await asyncio.to_thread(lambda: (user_settings(), user_files()))
+        settings, files = self._users_git
         try:
             wanted = wrap(
                 env,
@@ -106,7 +108,7 @@ class Standing:
                 hidden=hidden,
                 read_only=read_only,
                 repositories=repositories,
-                shown=(*self._shown, *self._user_files),
+                shown=(*self._shown, *files),
             )
         except OSError as error:
             raise NotStarted(error.errno, f"the sandbox cannot be made: {error.strerror or error}") from error
@@ -118,7 +120,7 @@ class Standing:
                     self._made.close()
                 self._made = made
             # Nothing may be awaited between the comparison and this.
-            environment = wanted.environment(env)
+            environment = below(wanted.environment(env), settings)
             return self._supervisor.start(
                 command, cwd=project_dir, env=environment, output=output, errors=errors, stdin=stdin
             )

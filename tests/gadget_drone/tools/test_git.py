@@ -617,12 +617,16 @@ async def test_a_branch_of_a_remote_is_switched_to(project: Path, tmp_path: Path
     assert (project / "a.txt").read_text() == "one\n"
 
 
-async def test_who_commits_is_the_user_of_the_machine(project: Path, home: Path, run: Run) -> None:
+@pytest.mark.parametrize("tool", ["git", "shell"])
+async def test_who_commits_is_the_user_of_the_machine(tool: str, project: Path, home: Path, run: Run) -> None:
     (home / "ignored-everywhere").write_text("*.swp\n")
     with (home / ".gitconfig").open("a") as config:
         config.write("[core]\nexcludesFile = ~/ignored-everywhere\n[http]\nextraHeader = secret\n")
     (project / "x.swp").touch()
     (project / "a.txt").write_text("changed\n")
-    await ok(run, action="commit", message="x", all=True)
+    if tool == "git":
+        await ok(run, action="commit", message="x", all=True)
+    else:
+        await run("shell", command="git add --all && git commit -m x")
     assert git(project, "log", "-1", "--format=%an %ae") == "Ada ada@example.org"
     assert git(project, "ls-tree", "--name-only", "HEAD").split() == [".env", "a.txt"]
