@@ -24,13 +24,9 @@ def own_state(env: Mapping[str, str]) -> list[str]:
     return [os.path.realpath(place) for place in places if place]
 
 
-@cache
-def private_places() -> tuple[str, ...]:
-    """What in `SYSTEM` this process may read and other accounts may not, such as keys of servers.
-
-    Looked for once: what is made private later is seen until the drone starts again.
-    """
-    return tuple(place for root, depth in _MAY_HOLD_SECRETS for place in _private_below(root, depth))
+def private_places() -> list[str]:
+    """What in `SYSTEM` this process may read and other accounts may not, such as keys of servers. Takes some 40 ms."""
+    return [place for root, depth in _MAY_HOLD_SECRETS for place in _private_below(root, depth)]
 
 
 def _private_below(directory: str, depth: int) -> Iterator[str]:

@@ -18,6 +18,7 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from gadget_drone.sandbox.machine import SYSTEM, is_in, own_state, private_places, toolchains
@@ -98,15 +99,11 @@ def wrap(
     own = f"{workspace}/.gadget"
     for name in (HOME, TEMPORARY):
         os.makedirs(f"{own}/{name}", mode=0o700, exist_ok=True)
-    plan = _Plan(project)
-    for place in SYSTEM:
-        plan.show(place)
-    resolver = os.path.realpath("/etc/resolv.conf")
-    if not is_in(resolver, *SYSTEM):
-        plan.show(resolver)
+    plan = machine().copy(project)
     state = own_state(os.environ)
-    for place in (*private_places(), *(place for place in state if is_in(place, *SYSTEM))):
-        plan.hide(place)
+    for place in state:
+        if is_in(place, *SYSTEM):
+            plan.hide(place)
     for place in ("/tmp", "/var/tmp"):
         plan.bind(f"{own}/{TEMPORARY}", place)
     if home != "/" and not is_in(project, own):
@@ -137,8 +134,8 @@ def wrap(
 class _Plan:
     """Mounts, in the order in which bubblewrap makes them; a later one covers an earlier one."""
 
-    def __init__(self, project: str) -> None:
-        self._watched = [project]
+    def __init__(self) -> None:
+        self._watched: list[str] = []
         """Where commands may change something."""
         self._options: list[str] = []
         self._paths: dict[str, None] = {}
@@ -146,6 +143,14 @@ class _Plan:
         """What a command would leave there, the next one would find."""
         self._bound: set[str] = set()
         self._mounts: dict[str, Mount] = {}
+
+    def copy(self, project: str) -> "_Plan":
+        """To go on from, for commands in `project`."""
+        plan = _Plan()
+        plan._watched = [project]
+        plan._options, plan._empty = [*self._options], [*self._empty]
+        plan._paths, plan._bound = dict(self._paths), set(self._bound)
+        return plan
 
     def watch(self, place: str) -> None:
         """From now on, mounts below `place` are among those that are compared."""
@@ -202,6 +207,20 @@ class _Plan:
         self._paths[mount.place] = None
         if is_in(mount.place, *self._watched):
             self._mounts[mount.place] = mount
+
+
+@cache
+def machine() -> _Plan:
+    """What every sandbox has of the machine: looked at once, for it takes longer than all the rest of a plan."""
+    plan = _Plan()
+    for place in SYSTEM:
+        plan.show(place)
+    resolver = os.path.realpath("/etc/resolv.conf")
+    if not is_in(resolver, *SYSTEM):
+        plan.show(resolver)
+    for place in private_places():
+        plan.hide(place)
+    return plan
 
 
 def _protect(plan: _Plan, git: str, others: Iterable[str]) -> None:

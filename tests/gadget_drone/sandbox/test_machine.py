@@ -11,6 +11,7 @@ import pytest
 
 from gadget_drone.sandbox.machine import own_state, private_places, toolchains
 from gadget_drone.sandbox.standing import Standing
+from gadget_drone.sandbox.wrap import machine
 from tests.gadget_drone.sandbox.conftest import Place
 
 ROOT_ONLY = pytest.mark.skipif(os.getuid() != 0, reason="only root can put files there")
@@ -27,12 +28,12 @@ def data_dir(request: pytest.FixtureRequest) -> Iterator[Path]:
     try:
         (directory / "secret.key").write_text("secret of the service")
         listening.bind(str(directory / "mongodb.sock"))
-        private_places.cache_clear()
+        machine.cache_clear()
         yield directory
     finally:
         listening.close()
         shutil.rmtree(directory)
-        private_places.cache_clear()
+        machine.cache_clear()
 
 
 def test_a_data_directory_is_hidden_wherever_it_is(data_dir: Path, place: Place) -> None:
