@@ -98,6 +98,8 @@ class Access(WireModel):
 
     capability: Capability
     target: str
+    only_reads: bool = False
+    """Of a command: it changes nothing by itself. What it reads, and the commands that it runs, are accesses beside."""
 
 
 class Verdict(WireModel):
