@@ -65,7 +65,7 @@ class Permission:
         approved = ""
         for _ in range(_MAX_ATTEMPTS):
             try:
-                accesses = await asyncio.to_thread(_judged, self.tools.accesses(call), self.project_dir)
+                accesses = await asyncio.to_thread(judged, self.tools.accesses(call), self.project_dir)
                 ruling = self._ruling(accesses)
                 if ruling.decision is not Decision.ASK:
                     because = _reasons(ruling.verdicts, ruling.decision)
@@ -122,7 +122,7 @@ class Permission:
         return _denied(f"the user said no{f': {said.answer.text}' if said.answer.text else ''}")
 
 
-def _judged(accesses: Sequence[Access], project_dir: Path) -> list[Access]:
+def judged(accesses: Sequence[Access], project_dir: Path) -> list[Access]:
     """As rules judge them: a command by its parts, a path by what it leads to. Blocks. Raises ToolError."""
     judged: list[Access] = []
     for access in accesses:

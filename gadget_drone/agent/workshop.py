@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from gadget_api.errors import ErrorCode
 from gadget_api.events import Notice
 from gadget_api.inquiries import Answer, Choice, InquiryKind, InquiryStatus
 from gadget_api.messages import SystemMessage, ToolCallRequest
@@ -27,16 +28,16 @@ from gadget_drone.context import limits as window_limits
 from gadget_drone.context.instructions import Instructions
 from gadget_drone.context.system_prompt import system_prompt
 from gadget_drone.context.tokens import Calibration
+from gadget_drone.permissions.covered import MAX_PLACES, Covered, TooManyPlaces
 from gadget_drone.permissions.decide import allows_network, denied_patterns, hidden_patterns
 from gadget_drone.permissions.repository import RepositoryRules, repository_rules
 from gadget_drone.sandbox.denials import denied_by_sandbox
 from gadget_drone.sandbox.standing import Standing
 from gadget_drone.sandbox.wrap import mend_repository
 from gadget_drone.stream import EventStream
-from gadget_drone.supervised import Supervisor
+from gadget_drone.supervised import Supervised, Supervisor
 from gadget_drone.tools.clip import clip
-from gadget_drone.tools.ripgrep import files_of
-from gadget_drone.tools.tool import Sandboxed, Tool, ToolContext, ToolResult
+from gadget_drone.tools.tool import Sandboxed, Tool, ToolContext, ToolError, ToolResult
 from gadget_drone.tools.toolbox import Toolbox
 
 
@@ -169,22 +170,27 @@ class Workshop:
             jobs=site.state.jobs,
             ask=partial(self._ask, call),
             network=network,
-            sandboxed=await self._sandboxed(unread, unwritten, network=network),
+            sandboxed=self._sandboxed(unread, unwritten, network=network),
             allow_private=site.allow_private,
             hidden=hidden,
         )
 
-    async def _sandboxed(self, hidden: Sequence[str], read_only: Sequence[str], *, network: bool) -> Sandboxed | None:
+    def _sandboxed(self, hidden: Sequence[str], read_only: Sequence[str], *, network: bool) -> Sandboxed | None:
         site = self._site
         if site.sandbox is None:
             return None
-        return partial(
-            site.sandbox.start,
-            workspace_dir=site.workspace_dir,
-            network=network,
-            hidden=await files_of(hidden, site.project_dir) if hidden else (),
-            read_only=await files_of(read_only, site.project_dir) if read_only else (),
-        )
+        start = partial(site.sandbox.start, workspace_dir=site.workspace_dir, network=network)
+
+        async def started(
+            command: Sequence[str], env: Mapping[str, str], *, project_dir: Path, output: int, stdin: int | None
+        ) -> Supervised:
+            # Looked for when a command starts: the one before may have made them.
+            hides, keeps = await asyncio.to_thread(_places, hidden, read_only, project_dir)
+            return await start(
+                command, env, project_dir=project_dir, output=output, stdin=stdin, hidden=hides, read_only=keeps
+            )
+
+        return started
 
     async def _ask(
         self, call: ToolCallRequest, question: str, choices: Sequence[Choice], *, default: Answer, takes_text: bool
@@ -221,6 +227,18 @@ class Workshop:
 def _own(project_dir: Path) -> tuple[Instructions, RepositoryRules]:
     """What the repository itself brings. Blocks."""
     return Instructions(project_dir), repository_rules(project_dir)
+
+
+def _places(hidden: Sequence[str], read_only: Sequence[str], project_dir: Path) -> tuple[list[Path], list[Path]]:
+    """What the sandbox has to hide, and to keep as it is. Blocks. Raises ToolError."""
+    try:
+        return Covered(hidden).places(project_dir), Covered(read_only).places(project_dir)
+    except TooManyPlaces as error:
+        raise ToolError(
+            f"Rules deny more than {MAX_PLACES:,} files, which the sandbox cannot hold: no command runs until a rule "
+            "denies their directory instead. Tell the user.",
+            ErrorCode.NOT_ALLOWED,
+        ) from error
 
 
 def _paths(params: Mapping[str, object]) -> list[str]:

@@ -20,9 +20,9 @@ def evil(tmp_path: Path) -> Path:
     place = tmp_path / "project" / "evil"
     place.mkdir(parents=True)
     git(place, "init", "-q", "--bare", ".")
-    (place / "config").write_text(
-        f'[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ../files\n\tfsmonitor = "touch {tmp_path}/ran; false"\n'
-    )
+    settings = {"repositoryformatversion": 0, "bare": "false", "worktree": "../files"}
+    settings["fsmonitor"] = f'"touch {tmp_path}/ran; false"'
+    (place / "config").write_text("\n".join(["[core]", *(f"{key} = {value}" for key, value in settings.items())]))
     (tmp_path / "project/files").mkdir()
     return place
 
