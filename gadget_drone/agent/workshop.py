@@ -10,7 +10,7 @@ from gadget_api.errors import ErrorCode
 from gadget_api.events import Notice
 from gadget_api.inquiries import Answer, Choice, InquiryKind, InquiryStatus
 from gadget_api.messages import SystemMessage, ToolCallRequest
-from gadget_api.permissions import Capability, ScopedRule
+from gadget_api.permissions import Capability
 from gadget_api.traces import Tracer
 from gadget_api.work_order import WorkOrder
 from gadget_drone.agent.calls import Calls, Keep
@@ -23,6 +23,7 @@ from gadget_drone.agent.models import Models
 from gadget_drone.agent.permission import Permission
 from gadget_drone.agent.sessions import SessionState
 from gadget_drone.agent.snapshots import Snapshots
+from gadget_drone.agent.trusting import Trusting
 from gadget_drone.agent.window import Window
 from gadget_drone.context import limits as window_limits
 from gadget_drone.context.instructions import Instructions
@@ -60,7 +61,7 @@ class Site:
 
 
 class Workshop:
-    """Of one turn. `instructions` and `rules` are the repository's own."""
+    """Of one turn. `instructions` and `own` are the repository's."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class Workshop:
         snapshots: Snapshots,
         tracer: Tracer,
         instructions: Instructions,
-        rules: Sequence[ScopedRule],
+        own: RepositoryRules,
     ) -> None:
         self._order = order
         self._site = site
@@ -82,7 +83,7 @@ class Workshop:
         self._snapshots = snapshots
         self._tracer = tracer
         self._instructions = instructions
-        self._rules = rules
+        self._own = own
         self._questions: dict[str, int] = {}
         """By call: how many it has asked."""
         self._inquiries = Inquiries(order, events, control)
@@ -102,7 +103,18 @@ class Workshop:
         instructions, found = await asyncio.to_thread(_own, site.project_dir)
         if found.error is not None:
             events.emit(Notice, level="warning", code="repositoryRules", message=found.error)
-        return cls(order, site, events, control, models, snapshots, tracer, instructions, found.rules)
+        return cls(order, site, events, control, models, snapshots, tracer, instructions, found)
+
+    async def ask_for_trust(self) -> None:
+        """Asks the user about what the repository brings that they have not trusted; before the system prompt."""
+        if not await Trusting(self._control, self._inquiries).may_use(self._own, self._instructions.root):
+            self._instructions.root = None
+            self._events.emit(
+                Notice,
+                level="warning",
+                code="instructionsNotTrusted",
+                message="The project's instructions changed and were not trusted: the agent works without them.",
+            )
 
     def system_prompt(self, analysis: str) -> SystemMessage:
         names = [spec.name for spec in self.tools.specs]
@@ -126,9 +138,7 @@ class Workshop:
             tools=self.tools,
             events=self._events,
             control=self._control,
-            permission=Permission(
-                self.tools, self._control, self._inquiries, self._rules, self._site.project_dir, self._context
-            ),
+            permission=Permission(self.tools, self._control, self._inquiries, self._site.project_dir, self._context),
             limits=limits,
             snapshots=self._snapshots,
             context=self._context,
@@ -157,10 +167,10 @@ class Workshop:
     async def _context(self, call: ToolCallRequest) -> ToolContext:
         """Where the call runs, by the policy as it is now."""
         site, policy = self._site, self._control.policy
-        network = allows_network(policy, repository=self._rules)
-        hidden = hidden_patterns(policy, repository=self._rules)
-        unread = denied_patterns(Capability.READ, policy, repository=self._rules)
-        unwritten = denied_patterns(Capability.WRITE, policy, repository=self._rules)
+        network = allows_network(policy)
+        hidden = hidden_patterns(policy)
+        unread = denied_patterns(Capability.READ, policy)
+        unwritten = denied_patterns(Capability.WRITE, policy)
         return ToolContext(
             project_dir=site.project_dir,
             output=lambda text: self._events.delta("toolOutput", text, callId=call.call_id),
@@ -214,7 +224,7 @@ class Workshop:
         content = clip(result.content, window_limits.Limits.of(self._models.provider).result_bytes)
         if call.name == "shell" and self._site.sandbox is not None:
             mend_repository(self._site.project_dir)
-            network = allows_network(self._control.policy, repository=self._rules)
+            network = allows_network(self._control.policy)
             label = denied_by_sandbox(content, int(result.is_error), network=network)
             content = f"{content}\n[{label}]" if label is not None else content
         for path in _paths(call.params):

@@ -43,9 +43,9 @@ class Ruling:
     """One for each access, in their order."""
 
 
-def decide(accesses: Sequence[Access], policy: Policy, *, repository: Sequence[ScopedRule] = ()) -> Ruling:
-    """`repository`: its own rules; they count only where the policy trusts them. Without accesses: allowed."""
-    rules = (*built_in_rules(policy.level), *policy.rules, *(repository if policy.trusts_repository else ()))
+def decide(accesses: Sequence[Access], policy: Policy) -> Ruling:
+    """Without accesses: allowed."""
+    rules = (*built_in_rules(policy.level), *policy.all_rules)
     verdicts = tuple(_verdict(access, rules, policy.level) for access in accesses)
     return Ruling(max((v.decision for v in verdicts), key=_STRICTNESS.index, default=Decision.ALLOW), verdicts)
 
@@ -58,28 +58,24 @@ def only_read(accesses: Sequence[Access]) -> bool:
     )
 
 
-def allows_network(policy: Policy, *, repository: Sequence[ScopedRule] = ()) -> bool:
+def allows_network(policy: Policy) -> bool:
     """Whether commands may have the network: their sandbox has it whole or not at all."""
     access = Access(capability=Capability.NETWORK, target="*")
-    return decide((access,), policy, repository=repository).decision is Decision.ALLOW
+    return decide((access,), policy).decision is Decision.ALLOW
 
 
-def hidden_patterns(policy: Policy, *, repository: Sequence[ScopedRule] = ()) -> list[str]:
+def hidden_patterns(policy: Policy) -> list[str]:
     """What may not be read unasked, as patterns of .gitignore: searches and the git tool leave it out.
 
     Below full the likely secrets too, and those that are none (`.env.example`) with them: patterns take nothing back.
     """
-    rules = (*_written(policy, repository), *(() if policy.level is PermissionLevel.FULL else SECRETS))
+    rules = (*policy.all_rules, *(() if policy.level is PermissionLevel.FULL else SECRETS))
     return _patterns(rules, Capability.READ, (Decision.DENY, Decision.ASK))
 
 
-def denied_patterns(capability: Capability, policy: Policy, *, repository: Sequence[ScopedRule] = ()) -> list[str]:
+def denied_patterns(capability: Capability, policy: Policy) -> list[str]:
     """What is denied of `capability` by rules that people wrote: of files patterns of .gitignore, for the sandbox."""
-    return _patterns(_written(policy, repository), capability, (Decision.DENY,))
-
-
-def _written(policy: Policy, repository: Sequence[ScopedRule]) -> tuple[ScopedRule, ...]:
-    return (*policy.rules, *(repository if policy.trusts_repository else ()))
+    return _patterns(policy.all_rules, capability, (Decision.DENY,))
 
 
 def _patterns(rules: Iterable[ScopedRule], capability: Capability, decisions: Sequence[Decision]) -> list[str]:
