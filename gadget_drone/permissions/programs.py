@@ -274,6 +274,8 @@ def _behind_transparent(name: str, arguments: Sequence[Word]) -> Iterator[Starte
         is_emptied = given.has("-i", "--ignore-environment")
         while rest and (rest[0].text == "-" or "=" in rest[0].text):
             # Whatever holds a = is an assignment, whether a shell could name it so or not.
+            if rest[0].may_split:
+                raise Unreadable(f"`{rest[0].text}` may be an assignment and a command")
             variable, is_assigned, _ = rest.pop(0).text.partition("=")
             variables.append(variable)
             if is_assigned and changes_what_runs(variable):

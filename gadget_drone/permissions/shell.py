@@ -31,6 +31,11 @@ _MAX_ACCESSES = 400
 _MAX_WORDS = 2000
 _MAX_DIRECTORIES = 8
 _MAX_GLOBBED = 2000
+_MAX_LOOKED_AT = 50_000
+_HIDDEN_SECRET = re.compile(
+    r"\.env(\..*|rc)?|\.netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials|\.htpasswd|id_(rsa|dsa|ecdsa|ed25519)"
+)
+_NO_SECRETS_BELOW = frozenset({".git", "node_modules"})
 _NO_FILES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "-"})
 _NETWORK = names("curl wget ssh scp sftp ftp telnet nc ncat netcat rsync ping http https xh aria2c")
 _TAKES_HOST = frozenset({"ssh", "telnet", "ping", "ftp", "sftp"})
@@ -239,15 +244,17 @@ def _exists(path: str) -> bool:
 
 
 def _likely_secrets(directory: str, *, skips_hidden: bool) -> Iterator[str]:
-    """Directly in it: what a search through a directory would print first."""
-    try:
-        with os.scandir(directory) as entries:
-            for entry, _ in zip(entries, range(2000), strict=False):
-                is_hidden_secret = entry.name.startswith(".env") or entry.name in (".netrc", ".npmrc", ".pypirc")
-                if entry.name.endswith(".pem") or (is_hidden_secret and not skips_hidden):
-                    yield os.path.realpath(entry.path)
-    except OSError:
-        return
+    """Below it: what a search through a directory would print. Of keys those directly in it, for below there are many
+    certificates, which are none."""
+    looked_at = 0
+    for place, directories, files in os.walk(directory):
+        directories[:] = [name for name in directories if name not in _NO_SECRETS_BELOW]
+        looked_at += len(files) + len(directories)
+        for name in files:
+            if (_HIDDEN_SECRET.fullmatch(name) and not skips_hidden) or (name.endswith(".pem") and place == directory):
+                yield os.path.realpath(os.path.join(place, name))
+        if looked_at > _MAX_LOOKED_AT or skips_hidden:
+            return
 
 
 def _changes_directory(simple: Simple) -> bool:

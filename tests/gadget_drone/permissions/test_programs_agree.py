@@ -59,6 +59,7 @@ FOUND = [
     "echo touch | xargs -I echo echo made", "sort -uomade a.txt", "find . -name *", "cat link*", "head -n1 l*",
     "wc --files0-from=.env", "grep -fx -r -e0 .env", "uniq a.txt made", "git branch -v made", "git stash",
     "cd sub; cat secret.pem", "tail -n1 -- .env", "env -C sub cat secret.pem", "xargs -a .env echo",
+    "grep -r x deep", "X='1 touch made'; env A=1 B=$X ls",
 ]  # fmt: skip
 """By hand: what was found by attacks, and its like."""
 
@@ -70,6 +71,8 @@ class Stage:
         (root / "a.txt").write_text("x\na\n5\n")
         for name in SECRETS:
             (root / name).write_text(f"{CANARY}\nx=5\n")
+        (root / "deep/er").mkdir(parents=True)
+        (root / "deep/er/.npmrc").write_text(f"{CANARY}\nx=5\n")
         (root / "run").write_text("#!/bin/sh\ntouch made\n")
         (root / "run").chmod(0o755)
         (root / "-delete").touch()
