@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints
 
 from gadget_api.ids import Id
 from gadget_api.model import UtcTime, WireModel
-from gadget_api.permissions import Rule, Verdict
+from gadget_api.permissions import Rule, Trust, Verdict
 
 MAX_DETAIL_BYTES = 200_000
 """Of what is shown to be approved, in UTF-8; a call with more is refused instead of shown in part."""
@@ -24,6 +24,8 @@ class InquiryKind(StrEnum):
     """The turn or its session has used up what it may; shall it go on?"""
     LOOP = "loop"
     """The agent repeats itself; shall it go on?"""
+    TRUST = "trust"
+    """The repository brings rules or instructions that its user has not trusted; shall they count?"""
 
 
 class InquiryStatus(StrEnum):
@@ -41,7 +43,8 @@ class Choice(WireModel):
 
 
 ONCE, FOR_SESSION, FOR_PROJECT, DENY = "once", "session", "project", "deny"
-"""The choices of an approval: this call; `rule` for the session; `rule` for the project; not this call."""
+"""The choices of an approval: this call; `rule` for the session; `rule` for the project; not this call. Of a trust:
+`trust` for the project; not now."""
 GO_ON, STOP = "goOn", "stop"
 """The choices of a budget or a loop."""
 
@@ -75,6 +78,8 @@ class Inquiry(WireModel):
     """Of an approval: why it asks."""
     rule: Rule | None = None
     """Of an approval: what `session` and `project` would allow from now on."""
+    trust: Trust | None = None
+    """Of a trust: what `project` would trust from now on."""
     expires_at: UtcTime
     status: InquiryStatus = InquiryStatus.PENDING
     answer: Answer | None = None

@@ -61,7 +61,7 @@ class RuleScope(StrEnum):
     USER = "user"
     PROJECT = "project"
     REPOSITORY = "repository"
-    """In the repository itself, in `.gadget.json`: counts only for a project that its user trusts."""
+    """In the repository itself, in `.gadget.json`, as its user read and trusted it."""
     SESSION = "session"
 
 
@@ -84,13 +84,33 @@ class ScopedRule(Rule):
 Rules = Annotated[tuple[Rule, ...], Field(max_length=MAX_RULES)]
 
 
+class Trust(WireModel):
+    """What a user has read of a repository's own files and trusts. It is kept with the project, out of reach of the
+    workspace: where the files say something else, the user is asked again."""
+
+    rules: Rules = ()
+    """Of `.gadget.json`. They count whatever the file says meanwhile."""
+    instructions: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """The SHA-256 of the instructions at the root (AGENTS.md); null for none."""
+
+
 class Policy(WireModel):
     """All that a drone decides by. May change while a turn runs."""
 
     level: PermissionLevel = PermissionLevel.FULL
     rules: tuple[ScopedRule, ...] = ()
     trusts_repository: bool = False
-    """Whether the rules in the repository count."""
+    """Whether the repository may bring rules: then the user is asked about those that it brings."""
+    trust: Trust | None = None
+    """Null until the user was asked."""
+
+    @property
+    def all_rules(self) -> tuple[ScopedRule, ...]:
+        """Those of people, and those of the repository that count."""
+        if self.trust is None or not self.trusts_repository:
+            return self.rules
+        own = (ScopedRule(**dict(rule), scope=RuleScope.REPOSITORY) for rule in self.trust.rules)
+        return (*self.rules, *own)
 
 
 class Access(WireModel):
@@ -98,6 +118,8 @@ class Access(WireModel):
 
     capability: Capability
     target: str
+    only_reads: bool = False
+    """Of a command: it changes nothing by itself. What it reads, and the commands that it runs, are accesses beside."""
 
 
 class Verdict(WireModel):

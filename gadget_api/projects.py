@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 
 from gadget_api.ids import Id
 from gadget_api.model import UtcTime, WireModel
-from gadget_api.permissions import Rules
+from gadget_api.permissions import Rules, Trust
 from gadget_api.sessions import Name
 
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$")]
@@ -70,7 +70,9 @@ class Project(WireModel):
     rules: Rules = ()
     """What the agent may do in this project."""
     trusted: bool = False
-    """Whether the rules in its repository (`.gadget.json`) count."""
+    """Whether its repository may bring rules (`.gadget.json`)."""
+    trust: Trust | None = None
+    """What its user has trusted of the repository, by the answer to an inquiry; null for nothing."""
 
 
 class NewProject(WireModel):

@@ -3,7 +3,7 @@
 from pymongo import IndexModel
 from pymongo.asynchronous.collection import AsyncCollection
 
-from gadget_api.permissions import Rule
+from gadget_api.permissions import Rule, Trust
 from gadget_api.projects import Project
 from gadget_code.store.records import Document, Records
 from gadget_code.store.sessions import without
@@ -17,6 +17,10 @@ INDEXES = [
 class ProjectStore(Records[Project]):
     def __init__(self, collection: AsyncCollection[Document]) -> None:
         super().__init__(collection, Project, "project")
+
+    async def trust(self, project: str, trust: Trust) -> Project | None:
+        """None when it is gone."""
+        return await self.update({"_id": project}, {"trust": trust.model_dump()})
 
     async def add_rule(self, project: str, rule: Rule) -> Project | None:
         """None when it has the rule, or `MAX_RULES` others."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from gadget_api.commands import InquiryChanged, PutAnswer, SessionUpdated
 from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput, NotFound
@@ -126,7 +127,13 @@ class Inquiries:
         return (await self._store.projects.owned(inquiry.user, session.project)).rules
 
     async def _remember(self, inquiry: Inquiry, answer: Answer) -> None:
-        """An approval for longer than once becomes a rule."""
+        """An approval for longer than once becomes a rule, and what is trusted stays trusted."""
+        if inquiry.kind is InquiryKind.TRUST and answer.choice == FOR_PROJECT and inquiry.trust is not None:
+            with suppress(NotFound):
+                session = await self._store.sessions.owned(inquiry.user, inquiry.session)
+                await self._store.projects.trust(session.project, inquiry.trust)
+                await self._policies.changed({"user": session.user, "project": session.project})
+            return
         rule = _rule_of(inquiry, answer)
         if rule is None:
             return

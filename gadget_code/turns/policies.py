@@ -45,6 +45,7 @@ def policy_by(session: ChatSession, project: Project, user: User, install: Insta
         level=session.level,
         rules=tuple(ScopedRule(scope=scope, **dict(rule)) for scope, rules in scopes for rule in rules),
         trusts_repository=project.trusted,
+        trust=project.trust,
     )
 
 

@@ -19,7 +19,7 @@ from gadget_api.inquiries import (
     InquiryStatus,
 )
 from gadget_api.model import utc_now
-from gadget_api.permissions import Rule, Verdict
+from gadget_api.permissions import Rule, Trust, Verdict
 from gadget_api.work_order import WorkOrder
 from gadget_drone.agent.control import Control
 from gadget_drone.stream import EventStream
@@ -55,6 +55,7 @@ class Inquiries:
         call_id: str | None = None,
         verdicts: Sequence[Verdict] = (),
         rule: Rule | None = None,
+        trust: Trust | None = None,
         is_moot: Callable[[], bool] = lambda: False,
     ) -> InquiryAnswer:
         """The user's answer; the default with the status `expired` when nobody gives one in time, and with `withdrawn`
@@ -79,6 +80,7 @@ class Inquiries:
             default=default,
             verdicts=tuple(verdicts),
             rule=rule,
+            trust=trust,
             expires_at=now + timedelta(seconds=self._order.answer_within_s),
         )
         if inquiry_id not in self._control.asked:

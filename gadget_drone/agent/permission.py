@@ -21,7 +21,7 @@ from gadget_api.inquiries import (
     InquiryStatus,
 )
 from gadget_api.messages import ToolCallRequest
-from gadget_api.permissions import Access, Capability, Decision, Rule, ScopedRule, Verdict
+from gadget_api.permissions import Access, Capability, Decision, Rule, Verdict
 from gadget_drone.agent.control import Control
 from gadget_drone.agent.inquiries import Inquiries
 from gadget_drone.permissions.decide import Ruling, decide, only_read
@@ -54,8 +54,6 @@ class Permission:
     tools: Toolbox
     control: Control
     inquiries: Inquiries
-    repository: Sequence[ScopedRule]
-    """The rules in the repository; they count when the policy trusts it."""
     project_dir: Path
     context: Callable[[ToolCallRequest], Awaitable[ToolContext]]
     """Where the call would run, for what its user is shown of it."""
@@ -65,7 +63,7 @@ class Permission:
         approved = ""
         for _ in range(_MAX_ATTEMPTS):
             try:
-                accesses = await asyncio.to_thread(_judged, self.tools.accesses(call), self.project_dir)
+                accesses = await asyncio.to_thread(judged, self.tools.accesses(call), self.project_dir)
                 ruling = self._ruling(accesses)
                 if ruling.decision is not Decision.ASK:
                     because = _reasons(ruling.verdicts, ruling.decision)
@@ -89,7 +87,7 @@ class Permission:
         return detail if detail is not None else orjson.dumps(call.params, option=orjson.OPT_INDENT_2).decode()
 
     def _ruling(self, accesses: Sequence[Access]) -> Ruling:
-        return decide(accesses, self.control.policy, repository=self.repository)
+        return decide(accesses, self.control.policy)
 
     async def _asked(
         self, call: ToolCallRequest, key: str, detail: str, accesses: Sequence[Access], ruling: Ruling
@@ -122,7 +120,7 @@ class Permission:
         return _denied(f"the user said no{f': {said.answer.text}' if said.answer.text else ''}")
 
 
-def _judged(accesses: Sequence[Access], project_dir: Path) -> list[Access]:
+def judged(accesses: Sequence[Access], project_dir: Path) -> list[Access]:
     """As rules judge them: a command by its parts, a path by what it leads to. Blocks. Raises ToolError."""
     judged: list[Access] = []
     for access in accesses:

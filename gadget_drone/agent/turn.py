@@ -155,6 +155,7 @@ async def _run_at(
             desk.images.fetch(order.images),
             control.may_begin.wait(),
         )
+        await workshop.ask_for_trust()
         system = workshop.system_prompt(analysis)
         conversation = Conversation(models.client, system, history.before, history.used_call_ids)
         conversation.add(*history.own)

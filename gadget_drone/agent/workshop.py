@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from gadget_api.errors import ErrorCode
 from gadget_api.events import Notice
 from gadget_api.inquiries import Answer, Choice, InquiryKind, InquiryStatus
 from gadget_api.messages import SystemMessage, ToolCallRequest
-from gadget_api.permissions import Capability, ScopedRule
+from gadget_api.permissions import Capability
 from gadget_api.traces import Tracer
 from gadget_api.work_order import WorkOrder
 from gadget_drone.agent.calls import Calls, Keep
@@ -22,11 +23,13 @@ from gadget_drone.agent.models import Models
 from gadget_drone.agent.permission import Permission
 from gadget_drone.agent.sessions import SessionState
 from gadget_drone.agent.snapshots import Snapshots
+from gadget_drone.agent.trusting import Trusting
 from gadget_drone.agent.window import Window
 from gadget_drone.context import limits as window_limits
 from gadget_drone.context.instructions import Instructions
 from gadget_drone.context.system_prompt import system_prompt
 from gadget_drone.context.tokens import Calibration
+from gadget_drone.permissions.covered import MAX_PLACES, Covered, TooManyPlaces
 from gadget_drone.permissions.decide import allows_network, denied_patterns, hidden_patterns
 from gadget_drone.permissions.repository import RepositoryRules, repository_rules
 from gadget_drone.sandbox.denials import denied_by_sandbox
@@ -34,10 +37,9 @@ from gadget_drone.sandbox.nested import nested_repositories
 from gadget_drone.sandbox.repositories import mend_common
 from gadget_drone.sandbox.standing import Standing
 from gadget_drone.stream import EventStream
-from gadget_drone.supervised import Supervisor
+from gadget_drone.supervised import Supervised, Supervisor
 from gadget_drone.tools.clip import clip
-from gadget_drone.tools.ripgrep import files_of
-from gadget_drone.tools.tool import Sandboxed, Tool, ToolContext, ToolResult
+from gadget_drone.tools.tool import Sandboxed, Tool, ToolContext, ToolError, ToolResult
 from gadget_drone.tools.toolbox import Toolbox
 
 
@@ -60,7 +62,7 @@ class Site:
 
 
 class Workshop:
-    """Of one turn. `instructions` and `rules` are the repository's own."""
+    """Of one turn. `instructions` and `own` are the repository's."""
 
     def __init__(
         self,
@@ -72,7 +74,7 @@ class Workshop:
         snapshots: Snapshots,
         tracer: Tracer,
         instructions: Instructions,
-        rules: Sequence[ScopedRule],
+        own: RepositoryRules,
     ) -> None:
         self._order = order
         self._site = site
@@ -82,7 +84,7 @@ class Workshop:
         self._snapshots = snapshots
         self._tracer = tracer
         self._instructions = instructions
-        self._rules = rules
+        self._own = own
         self._questions: dict[str, int] = {}
         """By call: how many it has asked."""
         self._inquiries = Inquiries(order, events, control)
@@ -104,7 +106,18 @@ class Workshop:
         instructions, found = await asyncio.to_thread(_own, site.project_dir)
         if found.error is not None:
             events.emit(Notice, level="warning", code="repositoryRules", message=found.error)
-        return cls(order, site, events, control, models, snapshots, tracer, instructions, found.rules)
+        return cls(order, site, events, control, models, snapshots, tracer, instructions, found)
+
+    async def ask_for_trust(self) -> None:
+        """Asks the user about what the repository brings that they have not trusted; before the system prompt."""
+        if not await Trusting(self._control, self._inquiries).may_use(self._own, self._instructions.root):
+            self._instructions.root = None
+            self._events.emit(
+                Notice,
+                level="warning",
+                code="instructionsNotTrusted",
+                message="The project's instructions changed and were not trusted: the agent works without them.",
+            )
 
     def system_prompt(self, analysis: str) -> SystemMessage:
         names = [spec.name for spec in self.tools.specs]
@@ -128,9 +141,7 @@ class Workshop:
             tools=self.tools,
             events=self._events,
             control=self._control,
-            permission=Permission(
-                self.tools, self._control, self._inquiries, self._rules, self._site.project_dir, self._context
-            ),
+            permission=Permission(self.tools, self._control, self._inquiries, self._site.project_dir, self._context),
             limits=limits,
             snapshots=self._snapshots,
             context=self._context,
@@ -159,10 +170,10 @@ class Workshop:
     async def _context(self, call: ToolCallRequest) -> ToolContext:
         """Where the call runs, by the policy as it is now."""
         site, policy = self._site, self._control.policy
-        network = allows_network(policy, repository=self._rules)
-        hidden = hidden_patterns(policy, repository=self._rules)
-        unread = denied_patterns(Capability.READ, policy, repository=self._rules)
-        unwritten = denied_patterns(Capability.WRITE, policy, repository=self._rules)
+        network = allows_network(policy)
+        hidden = hidden_patterns(policy)
+        unread = denied_patterns(Capability.READ, policy)
+        unwritten = denied_patterns(Capability.WRITE, policy)
         return ToolContext(
             project_dir=site.project_dir,
             output=lambda text: self._events.delta("toolOutput", text, callId=call.call_id),
@@ -172,24 +183,49 @@ class Workshop:
             jobs=site.state.jobs,
             ask=partial(self._ask, call),
             network=network,
-            sandboxed=await self._sandboxed(unread, unwritten, network=network),
+            sandboxed=self._sandboxed(unread, unwritten, network=network),
             allow_private=site.allow_private,
             hidden=hidden,
         )
 
-    async def _sandboxed(self, hidden: Sequence[str], read_only: Sequence[str], *, network: bool) -> Sandboxed | None:
+    def _sandboxed(self, hidden: Sequence[str], read_only: Sequence[str], *, network: bool) -> Sandboxed | None:
         site = self._site
         if site.sandbox is None:
             return None
+        return partial(self._start_in_sandbox, site.sandbox, hidden, read_only, network=network)
+
+    async def _start_in_sandbox(
+        self,
+        sandbox: Standing,
+        hidden: Sequence[str],
+        read_only: Sequence[str],
+        command: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        network: bool,
+        project_dir: Path,
+        output: int,
+        errors: int | None,
+        stdin: int | None,
+    ) -> Supervised:
         if self._nested is None:
-            self._nested = await nested_repositories(site.project_dir)
-        return partial(
-            site.sandbox.start,
-            workspace_dir=site.workspace_dir,
+            self._nested = await nested_repositories(project_dir)
+        hides: Sequence[Path] = ()
+        keeps: Sequence[Path] = ()
+        if hidden or read_only:  # looked for when a command starts: the one before may have made them
+            hides, keeps = await asyncio.to_thread(_places, hidden, read_only, project_dir)
+        return await sandbox.start(
+            command,
+            env,
+            project_dir=project_dir,
+            workspace_dir=self._site.workspace_dir,
             network=network,
+            hidden=hides,
+            read_only=keeps,
             repositories=self._nested,
-            hidden=await files_of(hidden, site.project_dir) if hidden else (),
-            read_only=await files_of(read_only, site.project_dir) if read_only else (),
+            output=output,
+            errors=errors,
+            stdin=stdin,
         )
 
     async def _ask(
@@ -215,7 +251,7 @@ class Workshop:
         if call.name == "shell":
             content += _mended(self._site.project_dir)
         if call.name == "shell" and self._site.sandbox is not None:
-            network = allows_network(self._control.policy, repository=self._rules)
+            network = allows_network(self._control.policy)
             label = denied_by_sandbox(content, int(result.is_error), network=network)
             content = f"{content}\n[{label}]" if label is not None else content
         for path in _paths(call.params):
@@ -238,6 +274,18 @@ def _mended(project_dir: Path) -> str:
 def _own(project_dir: Path) -> tuple[Instructions, RepositoryRules]:
     """What the repository itself brings. Blocks."""
     return Instructions(project_dir), repository_rules(project_dir)
+
+
+def _places(hidden: Sequence[str], read_only: Sequence[str], project_dir: Path) -> tuple[list[Path], list[Path]]:
+    """What the sandbox has to hide, and to keep as it is. Blocks. Raises ToolError."""
+    try:
+        return Covered(hidden).places(project_dir), Covered(read_only).places(project_dir)
+    except TooManyPlaces as error:
+        raise ToolError(
+            f"Rules deny more than {MAX_PLACES:,} files, which the sandbox cannot hold: no command runs until a rule "
+            "denies their directory instead. Tell the user.",
+            ErrorCode.NOT_ALLOWED,
+        ) from error
 
 
 def _paths(params: Mapping[str, object]) -> list[str]:

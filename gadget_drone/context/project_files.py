@@ -10,7 +10,7 @@ from typing import IO
 from gadget_drone.environment import child_environment
 from gadget_drone.git_settings import git_environment
 from gadget_drone.tools.confined import open_file
-from gadget_drone.tools.ripgrep import find_ripgrep, visible
+from gadget_drone.tools.ripgrep import VISIBLE, find_ripgrep
 from gadget_drone.tools.tool import ToolError
 
 MAX_LIST_BYTES = 16 * 1024 * 1024
@@ -55,7 +55,7 @@ class ProjectFiles:
             return paths
         environment = child_environment()
         environment.pop("RIPGREP_CONFIG_PATH", None)
-        ripgrep = [binary, "--no-config", "--no-messages", "--files", "--null", "--sort=path", *visible(())]
+        ripgrep = [binary, "--no-config", "--no-messages", "--files", "--null", "--sort=path", *VISIBLE]
         return self._run(ripgrep, environment)
 
     def _run(self, command: list[str], environment: dict[str, str]) -> list[str]:

@@ -10,7 +10,7 @@ from gadget_api.events import MAX_EVENT_BYTES
 from gadget_api.files import FoundFiles
 from gadget_drone.files.places import wire_size
 from gadget_drone.files.scoring import best
-from gadget_drone.tools.ripgrep import ripgrep, visible
+from gadget_drone.tools.ripgrep import VISIBLE, ripgrep
 from gadget_drone.tools.tool import ToolError
 
 _MAX_PATHS = 100_000
@@ -66,7 +66,7 @@ async def _paths_of(root: Path) -> _Paths:
         return len(paths) < _MAX_PATHS
 
     try:
-        complete = (await ripgrep(["--files", "--null", *visible(())], root, separator=b"\0", take=take)).complete
+        complete = (await ripgrep(["--files", "--null", *VISIBLE], root, separator=b"\0", take=take)).complete
     except ToolError:
         if not paths:
             raise

@@ -2,7 +2,7 @@
 
     deny > ask > allow > what the level says
 
-Nothing is looked at but what is given: the same question has the same answer, here and in `POST /permissions/explain`.
+Nothing is looked at but what is given: the same question has the same answer.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,10 +18,9 @@ from gadget_api.permissions import (
     ScopedRule,
     Verdict,
 )
-from gadget_drone.permissions.built_in import SECRETS, built_in_rules, only_reads
+from gadget_drone.permissions.built_in import SECRETS, built_in_rules
 from gadget_drone.permissions.fitting import Fit, fit, is_no_secret
 from gadget_drone.permissions.patterns import ANY_OF, CHANGED_BY_GIT, UNKNOWN, is_outside, normal_path
-from gadget_drone.permissions.programs import PREFIXES
 
 _FILES = (Capability.READ, Capability.WRITE)
 _STRICTNESS = (Decision.ALLOW, Decision.ASK, Decision.DENY)
@@ -44,44 +43,39 @@ class Ruling:
     """One for each access, in their order."""
 
 
-def decide(accesses: Sequence[Access], policy: Policy, *, repository: Sequence[ScopedRule] = ()) -> Ruling:
-    """`repository`: its own rules; they count only where the policy trusts them. Without accesses: allowed."""
-    rules = (*built_in_rules(policy.level), *policy.rules, *(repository if policy.trusts_repository else ()))
-    commands = [access.target for access in accesses if access.capability is Capability.EXECUTE]
-    verdicts = tuple(_verdict(access, rules, policy.level, commands) for access in accesses)
+def decide(accesses: Sequence[Access], policy: Policy) -> Ruling:
+    """Without accesses: allowed."""
+    rules = (*built_in_rules(policy.level), *policy.all_rules)
+    verdicts = tuple(_verdict(access, rules, policy.level) for access in accesses)
     return Ruling(max((v.decision for v in verdicts), key=_STRICTNESS.index, default=Decision.ALLOW), verdicts)
 
 
 def only_read(accesses: Sequence[Access]) -> bool:
     """Whether a call with these accesses is known to change nothing: there are some, and each only reads."""
     return bool(accesses) and all(
-        access.capability is Capability.READ or (access.capability is Capability.EXECUTE and only_reads(access.target))
+        access.capability is Capability.READ or (access.capability is Capability.EXECUTE and access.only_reads)
         for access in accesses
     )
 
 
-def allows_network(policy: Policy, *, repository: Sequence[ScopedRule] = ()) -> bool:
+def allows_network(policy: Policy) -> bool:
     """Whether commands may have the network: their sandbox has it whole or not at all."""
     access = Access(capability=Capability.NETWORK, target="*")
-    return decide((access,), policy, repository=repository).decision is Decision.ALLOW
+    return decide((access,), policy).decision is Decision.ALLOW
 
 
-def hidden_patterns(policy: Policy, *, repository: Sequence[ScopedRule] = ()) -> list[str]:
+def hidden_patterns(policy: Policy) -> list[str]:
     """What may not be read unasked, as patterns of .gitignore: searches and the git tool leave it out.
 
     Below full the likely secrets too, and those that are none (`.env.example`) with them: patterns take nothing back.
     """
-    rules = (*_written(policy, repository), *(() if policy.level is PermissionLevel.FULL else SECRETS))
+    rules = (*policy.all_rules, *(() if policy.level is PermissionLevel.FULL else SECRETS))
     return _patterns(rules, Capability.READ, (Decision.DENY, Decision.ASK))
 
 
-def denied_patterns(capability: Capability, policy: Policy, *, repository: Sequence[ScopedRule] = ()) -> list[str]:
+def denied_patterns(capability: Capability, policy: Policy) -> list[str]:
     """What is denied of `capability` by rules that people wrote: of files patterns of .gitignore, for the sandbox."""
-    return _patterns(_written(policy, repository), capability, (Decision.DENY,))
-
-
-def _written(policy: Policy, repository: Sequence[ScopedRule]) -> tuple[ScopedRule, ...]:
-    return (*policy.rules, *(repository if policy.trusts_repository else ()))
+    return _patterns(policy.all_rules, capability, (Decision.DENY,))
 
 
 def _patterns(rules: Iterable[ScopedRule], capability: Capability, decisions: Sequence[Decision]) -> list[str]:
@@ -89,7 +83,7 @@ def _patterns(rules: Iterable[ScopedRule], capability: Capability, decisions: Se
     return list(dict.fromkeys(found))
 
 
-def _verdict(access: Access, rules: Iterable[ScopedRule], level: PermissionLevel, commands: Sequence[str]) -> Verdict:
+def _verdict(access: Access, rules: Iterable[ScopedRule], level: PermissionLevel) -> Verdict:
     perhaps: ScopedRule | None = None
     found: dict[Decision, ScopedRule] = {}
     for rule in rules:
@@ -103,20 +97,18 @@ def _verdict(access: Access, rules: Iterable[ScopedRule], level: PermissionLevel
             perhaps = perhaps or rule
     for decision in (Decision.DENY, Decision.ASK):
         if decision is Decision.ASK and perhaps is not None and Decision.ASK not in found:
-            return _stricter(access, level, commands, Decision.ASK, perhaps, _doubt(access, perhaps))
+            return _stricter(access, level, Decision.ASK, perhaps, _doubt(access, perhaps))
         if decision in found:
-            return _stricter(access, level, commands, decision, found[decision], _ruled(found[decision]))
-    by_level, because = _by_level(access, level, commands)
+            return _stricter(access, level, decision, found[decision], _ruled(found[decision]))
+    by_level, because = _by_level(access, level)
     if (allowing := found.get(Decision.ALLOW)) is not None and by_level is Decision.ASK:
         return Verdict(access=access, decision=Decision.ALLOW, rule=allowing, because=_ruled(allowing))
     return Verdict(access=access, decision=by_level, because=because)
 
 
-def _stricter(
-    access: Access, level: PermissionLevel, commands: Sequence[str], decision: Decision, rule: ScopedRule, because: str
-) -> Verdict:
+def _stricter(access: Access, level: PermissionLevel, decision: Decision, rule: ScopedRule, because: str) -> Verdict:
     """A rule that asks does not loosen what the level refuses."""
-    by_level, why = _by_level(access, level, commands)
+    by_level, why = _by_level(access, level)
     if _STRICTNESS.index(by_level) > _STRICTNESS.index(decision):
         return Verdict(access=access, decision=by_level, because=why)
     return Verdict(access=access, decision=decision, rule=rule, because=because)
@@ -144,7 +136,7 @@ def _clipped(text: str) -> str:
     return f"`{text}`" if len(text) <= 80 else f"`{text[:79]}…`"
 
 
-def _by_level(access: Access, level: PermissionLevel, commands: Sequence[str]) -> tuple[Decision, str]:
+def _by_level(access: Access, level: PermissionLevel) -> tuple[Decision, str]:
     capability = access.capability
     said = f"The level {_LEVELS.get(level, level)}"
     if level is PermissionLevel.FULL:
@@ -153,11 +145,8 @@ def _by_level(access: Access, level: PermissionLevel, commands: Sequence[str]) -
         if _is_inside(access.target):
             return Decision.ALLOW, f"{said} allows reading."
         return Decision.ASK, f"{said} asks before reading outside of the project."
-    if capability is Capability.EXECUTE:
-        if only_reads(access.target):
-            return Decision.ALLOW, "This command only reads."
-        if _is_prefix(access.target, commands):
-            return Decision.ALLOW, "It only runs another command, which is judged for itself."
+    if capability is Capability.EXECUTE and access.only_reads:
+        return Decision.ALLOW, "This command changes nothing by itself."
     if level is PermissionLevel.PLAN:
         return Decision.DENY, f"{said} refuses {_NAMES[capability]}: it only reads."
     if capability is Capability.WRITE and access.target == CHANGED_BY_GIT:
@@ -169,12 +158,3 @@ def _by_level(access: Access, level: PermissionLevel, commands: Sequence[str]) -
 
 def _is_inside(target: str) -> bool:
     return not target.startswith(UNKNOWN) and not is_outside(normal_path(target.removeprefix(ANY_OF)))
-
-
-def _is_prefix(target: str, commands: Sequence[str]) -> bool:
-    """Whether it is `env`, `timeout` or the like before a command that is among those judged."""
-    first, _, rest = target.partition(" ")
-    if first not in PREFIXES or not PREFIXES[first].is_transparent or "--output" in rest or " -o" in target:
-        return False
-    others = (command.removesuffix(" $@") for command in commands if command != target)
-    return any(target.endswith(f" {other}") for other in others if other)

@@ -4,13 +4,14 @@ Of programs that are not known here, arguments that are names of files that exis
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from gadget_api.permissions import Capability
 from gadget_drone.permissions.git import files_of_git
 from gadget_drone.permissions.named import Named
 from gadget_drone.permissions.names import names
-from gadget_drone.permissions.programs import SHELLS, program_name, sed_script
-from gadget_drone.permissions.words import Certainty, Word
+from gadget_drone.permissions.programs import SHELLS, TRANSPARENT, program_name, sed_script
+from gadget_drone.permissions.words import Certainty, Unreadable, Word
 
 _READ, _WRITE = Capability.READ, Capability.WRITE
 
@@ -51,9 +52,12 @@ _ANYWHERE = {
     "unzstd": ("",), "lz4": ("-d",), "quilt": ("",),
 }  # fmt: skip
 """With such an argument they change files that they do not name; "": always."""
+_MAX_LETTERS = 40
+"""Of a cluster of options that may end in the name of a file."""
 
 
 def files_of(words: Sequence[Word]) -> Iterator[Named]:
+    """Those of a command that is not known to only read: rather one too many than one too few."""
     name, arguments = program_name(words[0].text), list(words[1:])
     options = [word.text for word in arguments if word.text.startswith("-")]
     is_deep = name in _DEEP or (name in _MAY_GO_DEEP and any("r" in o.lower() for o in options))
@@ -62,7 +66,13 @@ def files_of(words: Sequence[Word]) -> Iterator[Named]:
     if name in _ANYWHERE and any(_is_given(start, arguments) for start in _ANYWHERE[name]):
         yield Named(_WRITE, Word("what it writes", Certainty.UNKNOWN))
     operands = _operands(arguments)
-    if name in ("sed", "gsed"):
+    if name in TRANSPARENT:
+        with suppress(Unreadable):
+            given = TRANSPARENT[name].options.read(arguments)
+            yield from (Named(_READ, word) for word in given.reads)
+            yield from (Named(_WRITE, word) for word in given.writes)
+        yield from (Named(_READ, word, is_sure=False) for word in operands)
+    elif name in ("sed", "gsed"):
         _, files, in_place = sed_script(arguments)
         for file in files:
             yield Named(_READ, file)
@@ -84,11 +94,10 @@ def files_of(words: Sequence[Word]) -> Iterator[Named]:
                 yield Named(_READ, word)
                 yield Named(_WRITE, Word(word.text.rpartition(".")[0], word.certainty))
     elif name in _SEARCHES:
-        has_pattern = any(option.startswith(("-e", "-f", "--regexp", "--file")) for option in options)
-        files = operands if has_pattern else operands[1:]
-        skips = name in ("rg", "ag") and not any(o[1:2] == "u" or o in ("-.", "--hidden", "-a") for o in options)
-        for word in files or ([Word(".")] if is_deep else []):
-            yield Named(_READ, word, is_deep, skips_hidden=skips)
+        # The first may be the pattern, or the value of an option.
+        yield from (Named(_READ, word, is_deep, is_sure=False) for word in operands[:1])
+        for word in operands[1:] or ([Word(".")] if is_deep else []):
+            yield Named(_READ, word, is_deep)
     elif name in _READS:
         for word in operands:
             yield Named(_READ, word, is_deep, is_sure=name != "find")
@@ -133,9 +142,12 @@ def _of_options(name: str, arguments: Sequence[Word]) -> Iterator[Named]:
         elif (short := next((o for o in outputs if len(o) == 2 and text.startswith(o) and text != o), "")) != "":
             yield Named(_WRITE, Word(text.removeprefix(short), word.certainty))
         elif name not in ("echo", "printf"):
-            for part in (value, text.rpartition("@")[2] if "@" in text else "", text[2:] if text[:1] == "-" else ""):
-                if part:
-                    yield Named(_READ, Word(part, word.certainty), is_sure=False)
+            parts = {value, text.rpartition("@")[2] if "@" in text else ""}
+            if text[:1] == "-":
+                # Behind any of the letters a value may begin: `-vf.env`.
+                parts |= {text[at:] for at in range(2, min(len(text), _MAX_LETTERS))}
+            for part in sorted(parts - {""}):
+                yield Named(_READ, Word(part, word.certainty), is_sure=False)
 
 
 def _copies(name: str, operands: list[Word], arguments: Sequence[Word], is_deep: bool) -> Iterator[Named]:

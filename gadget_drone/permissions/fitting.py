@@ -8,7 +8,7 @@ from enum import IntEnum
 from functools import lru_cache
 
 from gadget_api.permissions import Access, Capability, Decision, Rule
-from gadget_drone.permissions.built_in import NO_SECRETS, only_reads
+from gadget_drone.permissions.built_in import NO_SECRETS
 from gadget_drone.permissions.patterns import (
     ANY_OF,
     UNKNOWN,
@@ -45,13 +45,13 @@ def fit(rule: Rule, access: Access) -> Fit:
     if access.capability in _FILES and rule.capability is access.capability:
         return _path(rule.pattern, target)
     if access.capability is Capability.EXECUTE and rule.capability is Capability.EXECUTE:
-        return _command(rule.pattern, target)
+        return _command(rule.pattern, target, access.only_reads)
     if access.capability is Capability.EXECUTE and rule.capability in _FILES:
         # Which files it reads and changes is not known either.
         return Fit.MAYBE if target.startswith(UNREADABLE) else Fit.NO
     # `git push` in a shell and the push of the git tool are one thing.
     if access.capability is Capability.EXECUTE and rule.capability is Capability.GIT:
-        return _command(f"git {rule.pattern}", target)
+        return _command(f"git {rule.pattern}", target, access.only_reads)
     if access.capability is Capability.GIT and rule.capability is Capability.EXECUTE:
         return _command(rule.pattern, f"git {target}")
     if access.capability is not rule.capability:
@@ -108,7 +108,7 @@ def is_no_secret(target: str) -> bool:
     return target.rpartition("/")[2] in NO_SECRETS
 
 
-def _command(pattern: str, target: str) -> Fit:
+def _command(pattern: str, target: str, only_reads: bool = False) -> Fit:
     if pattern in _EVERYTHING:
         return Fit.YES
     pattern = _folded(pattern)
@@ -117,7 +117,7 @@ def _command(pattern: str, target: str) -> Fit:
         return Fit.YES
     if any(text_might_fit(pattern, known) for form in forms if (known := _known(form)) is not None):
         return Fit.MAYBE
-    if not only_reads(target) and _is_mentioned(pattern, target):
+    if not only_reads and _is_mentioned(pattern, target):
         return Fit.MAYBE
     return Fit.NO
 

@@ -107,7 +107,7 @@ def _changed(
 def _named(subcommand: str, operands: Sequence[Word]) -> Iterator[Named]:
     for word in operands:
         if subcommand == "mv":
-            yield Named(_READ, word)
+            yield Named(_READ, word, is_deep=True)
         yield Named(_READ, word, is_sure=False)
         if ":" in word.text:
             yield Named(_READ, Word(word.text.partition(":")[2], word.certainty))

@@ -54,13 +54,14 @@ def normal_path(target: str) -> str:
 
 def is_outside(path: str) -> bool:
     """Whether a normal path leads out of the project."""
-    return path.startswith(("/", "~")) or path.split("/")[0] == ".."
+    return path.startswith("/") or path.split("/")[0] in ("..", "~")
 
 
 def path_fits(pattern: str, path: str, *, wide: bool) -> bool:
     """Whether `pattern` fits a normal path, or a directory that it is in.
 
-    As in .gitignore, but `//etc` is absolute, and `~/x` in the home; `!` and `#` are nothing special.
+    As in .gitignore, but `//etc` is absolute, and `~/x` in the home; `!` and `#` are nothing special. Widely, `x/**`
+    fits the directory `x`, too: who may rename it has all that is below.
     """
     return _paths_meet(pattern, path.rstrip("/") or "/", wide=wide, is_glob=False)
 
@@ -76,6 +77,8 @@ def _paths_meet(pattern: str, path: str, *, wide: bool, is_glob: bool) -> bool:
     if wide:
         pattern, path = (unicodedata.normalize("NFC", text).casefold() for text in (pattern, path))
     wanted, is_anywhere, starts = _split(pattern)
+    if wide and len(wanted) > 1 and wanted[-1] == "**":
+        wanted = wanted[:-1]
     is_below = path.endswith("/") and path != "/"
     outside = is_outside(path)
     if outside and not (is_anywhere and wide) and not path.startswith(starts or "\0"):

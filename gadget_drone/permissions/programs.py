@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from gadget_drone.permissions.names import names
+from gadget_drone.permissions.options import Given, Options
 from gadget_drone.permissions.syntax import Redirection
 from gadget_drone.permissions.words import Certainty, Unreadable, Word
 
@@ -24,52 +25,41 @@ class Prefix:
     """Options that take the next word, where they hold no value themselves."""
     operands: int = 0
     """Words of its own before the command."""
-    nothing_with: tuple[str, ...] = ()
-    """With these options it runs nothing."""
-    is_transparent: bool = False
-    """It adds nothing to what the command may do: who may run the command may run this."""
-    adds_words: bool = False
-    """It puts words behind the command that are not known."""
 
 
-PREFIXES = {
-    "env": Prefix(("-u", "--unset", "-C", "--chdir"), is_transparent=True),
-    "command": Prefix(nothing_with=("-v", "-V"), is_transparent=True),
-    "builtin": Prefix(is_transparent=True),
-    "exec": Prefix(("-a",), is_transparent=True),
-    "nohup": Prefix(is_transparent=True),
-    "nice": Prefix(("-n", "--adjustment"), is_transparent=True),
-    "ionice": Prefix(("-c", "-n", "--class", "--classdata"), nothing_with=("-p", "-P", "-u"), is_transparent=True),
-    "timeout": Prefix(("-s", "--signal", "-k", "--kill-after"), operands=1, is_transparent=True),
-    "gtimeout": Prefix(("-s", "--signal", "-k", "--kill-after"), operands=1, is_transparent=True),
-    "time": Prefix(("-f", "--format", "-o", "--output"), is_transparent=True),
-    "setsid": Prefix(is_transparent=True),
-    "stdbuf": Prefix(("-i", "-o", "-e", "--input", "--output", "--error"), is_transparent=True),
-    "caffeinate": Prefix(("-t", "-w"), is_transparent=True),
-    "xargs": Prefix(
-        (
-            "-I",
-            "-n",
-            "-P",
-            "-L",
-            "-s",
-            "-d",
-            "-E",
-            "-a",
-            "-J",
-            "-R",
-            "-S",
-            "--arg-file",
-            "--delimiter",
-            "--max-args",
-            "--max-procs",
-            "--max-lines",
-            "--max-chars",
-            "--process-slot-var",
-        ),
-        is_transparent=True,
-        adds_words=True,
+@dataclass(frozen=True)
+class Transparent:
+    """A program that runs the command behind its own options, and adds nothing to what the command may do: who may run
+    the command may run this. Its options are known, all of them: with another one, what it runs is not known."""
+
+    options: Options
+    operands: int = 0
+    """Words of its own before the command."""
+
+
+def _transparent(table: str, operands: int = 0) -> Transparent:
+    return Transparent(Options(table, stops=True), operands)
+
+
+TRANSPARENT = {
+    "env": _transparent("-iu0v -u: --ignore-environment --unset: --null --debug"),
+    "command": _transparent("-p"),
+    "builtin": _transparent(""),
+    "exec": _transparent("-cl -a:"),
+    "nohup": _transparent(""),
+    "nice": _transparent("-n: -# --adjustment:"),
+    "ionice": _transparent("-t -c: -n: --class: --classdata: --ignore"),
+    "timeout": _transparent("-v -s: -k: --signal: --kill-after: --foreground --preserve-status --verbose", operands=1),
+    "time": _transparent("-pv -f: -o> --format: --output> --portability --verbose"),
+    "setsid": _transparent("-cfw --ctty --fork --wait"),
+    "stdbuf": _transparent("-i: -o: -e: --input: --output: --error:"),
+    "xargs": _transparent(
+        "-0rtx -I: -i? -n: -P: -L: -s: -d: -E: -a< --null --no-run-if-empty --verbose --exit --max-args: --max-procs: "
+        "--max-lines? --max-chars: --delimiter: --replace? --arg-file<"
     ),
+}
+TRANSPARENT["gtimeout"] = TRANSPARENT["timeout"]
+PREFIXES = {
     "sudo": Prefix(
         (
             "-u",
@@ -144,8 +134,8 @@ _OPAQUE = names(
 """What these run, or change about what is run, is not known."""
 _AWK = frozenset({"awk", "gawk", "mawk", "nawk"})
 _AWK_RUNS = re.compile(r"system|getline|[|>@]|extension|load")
-_SED_LINES = re.compile(r"((\d+|\$|/[^/\\\n]*/)(,(\d+|\$|\+\d+|/[^/\\\n]*/))?)?!?[pdq=]")
-_SED_REPLACES = re.compile(
+SED_LINES = re.compile(r"((\d+|\$|/[^/\\\n]*/)(,(\d+|\$|\+\d+|/[^/\\\n]*/))?)?!?[pdq=]")
+SED_REPLACES = re.compile(
     r"(\d+|\$)?s(?P<mark>[/|#,:@])(?:(?!(?P=mark))[^\\\n]|\\.)*(?P=mark)(?:(?!(?P=mark))[^\\\n]|\\.)*(?P=mark)[gpiI0-9]*"
 )
 _OPTIONS_THAT_RUN = {
@@ -163,7 +153,8 @@ _SAFE_GIT_SETTINGS = re.compile(r"(user\.|color\.|advice\.|core\.quotepath|core\
 _NAMES_VARIABLES = names("printf read unset export declare typeset local readonly test [ [[ getopts wait")
 CHANGES_WHAT_RUNS = re.compile(
     r"PATH|LD_.*|DYLD_.*|GIT_.*|BASH_.*|ENV|IFS|PS4|SHELLOPTS|SHELL|PAGER|MANPAGER|LESSOPEN|EDITOR|VISUAL|BROWSER|"
-    r"NODE_OPTIONS|NODE_PATH|PYTHON.*|PERL5.*|RUBY.*|JAVA_TOOL_OPTIONS|CDPATH|PROMPT_COMMAND|RIPGREP_CONFIG_PATH|HOME"
+    r"NODE_OPTIONS|NODE_PATH|PYTHON.*|PERL5.*|RUBY.*|JAVA_TOOL_OPTIONS|CDPATH|PROMPT_COMMAND|RIPGREP_CONFIG_PATH|HOME|"
+    r"POSIXLY_CORRECT|GREP_OPTIONS|GCONV_PATH|XDG_CONFIG_HOME"
 )
 """Variables; PYTHONUNBUFFERED and its kind are not among them."""
 _HARMLESS = frozenset({"PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONWARNINGS", "PYTHONHASHSEED", "GIT_PAGER",
@@ -175,6 +166,8 @@ class Command:
     """A command that another runs."""
 
     words: tuple[Word, ...]
+    variables: tuple[str, ...] = ()
+    """Names of those that it gets another value of, or none."""
 
 
 @dataclass(frozen=True)
@@ -202,10 +195,12 @@ def started_by(words: Sequence[Word], redirections: Sequence[Redirection] = ()) 
     texts = [word.text for word in arguments]
     if name in _OPAQUE:
         raise Unreadable(f"what `{name}` runs is not known")
-    if name in PREFIXES:
-        yield from _behind(PREFIXES[name], arguments, name)
+    if name in TRANSPARENT:
+        yield from _behind_transparent(name, arguments)
+    elif name in PREFIXES:
+        yield from _behind(PREFIXES[name], arguments)
     elif texts and (name, texts[0]) in RUNNERS:
-        yield from _behind(_RUNNER, arguments[1:], name)
+        yield from _behind(_RUNNER, arguments[1:])
     elif name in SHELLS:
         yield from _shell(name, arguments, redirections)
     elif name == "eval":
@@ -243,16 +238,11 @@ def _known(word: Word) -> str:
     return word.text
 
 
-def _behind(prefix: Prefix, arguments: Sequence[Word], name: str) -> Iterator[Started]:
+def _behind(prefix: Prefix, arguments: Sequence[Word]) -> Iterator[Started]:
+    """The command, as far as the options are known: the program is judged by its own name, too."""
     rest, operands = list(arguments), prefix.operands
     while rest:
         text = rest[0].text
-        if text in prefix.nothing_with:
-            return
-        if name == "env" and (
-            text.startswith(("-S", "--split-string")) or (text[:1] == "-" and text[1:2] != "-" and "S" in text)
-        ):
-            raise Unreadable("`env -S` splits words of its own")
         if rest[0].certainty is Certainty.UNKNOWN and not ASSIGNMENT.match(text):
             break  # an option, or already the command
         if text == "--":
@@ -261,8 +251,7 @@ def _behind(prefix: Prefix, arguments: Sequence[Word], name: str) -> Iterator[St
             rest.pop(0)
             if text in prefix.with_value and rest:
                 rest.pop(0)
-        elif "=" in text and (name in ("env", "sudo", "doas") or ASSIGNMENT.match(text)):
-            # To env, whatever holds a = is an assignment, whether a shell could name it so or not.
+        elif ASSIGNMENT.match(text):
             if changes_what_runs(text.partition("=")[0]):
                 raise Unreadable(f"`{text}` changes what is run")
             rest.pop(0)
@@ -271,13 +260,46 @@ def _behind(prefix: Prefix, arguments: Sequence[Word], name: str) -> Iterator[St
             rest.pop(0)
         else:
             break
+    if rest:
+        yield Command(tuple(rest))
+
+
+def _behind_transparent(name: str, arguments: Sequence[Word]) -> Iterator[Started]:
+    if name == "command" and [word.text for word in arguments[:1]] in (["-v"], ["-V"]):
+        return
+    known = TRANSPARENT[name]
+    given = known.options.read(arguments)
+    rest, variables = list(given.operands[known.operands :]), list[str]()
+    if name == "env":
+        is_emptied = given.has("-i", "--ignore-environment")
+        while rest and (rest[0].text == "-" or "=" in rest[0].text):
+            # Whatever holds a = is an assignment, whether a shell could name it so or not.
+            if rest[0].may_split:
+                raise Unreadable(f"`{rest[0].text}` may be an assignment and a command")
+            variable, is_assigned, _ = rest.pop(0).text.partition("=")
+            variables.append(variable)
+            if is_assigned and changes_what_runs(variable):
+                raise Unreadable(f"`{variable}` changes what is run")
+        variables += [value.text for _, value in given.options if value is not None]
+        variables += ["GIT_CONFIG_COUNT"] if is_emptied else []
+    elif name == "exec" and given.has("-c"):
+        variables.append("GIT_CONFIG_COUNT")
     if not rest:
         return
     if name == "time" and rest[0].is_plain and rest[0].text in ("!", "{", "("):
         raise Unreadable("`time` is not the same in every shell")
-    if prefix.adds_words:
-        rest.append(Word("$@", Certainty.UNKNOWN, is_plain=False))
-    yield Command(tuple(rest))
+    if name == "xargs":
+        rest = [*_filled(given, rest), Word("$@", Certainty.UNKNOWN, is_plain=False, may_split=True)]
+    yield Command(tuple(rest), tuple(variables))
+
+
+def _filled(given: Given, command: Sequence[Word]) -> Iterator[Word]:
+    """The words of a command, those unknown in which xargs puts what it reads (`-I{}`), the name of the command too."""
+    marks = {value.text if value is not None else "{}" for option, value in given.options
+             if option in ("-I", "-i", "--replace")}  # fmt: skip
+    for word in command:
+        is_filled = any(mark in word.text for mark in marks)
+        yield Word("$@", Certainty.UNKNOWN, is_plain=False, may_split=True) if is_filled else word
 
 
 def _shell(name: str, arguments: Sequence[Word], redirections: Sequence[Redirection]) -> Iterator[Started]:
@@ -416,7 +438,7 @@ def sed_script(arguments: Sequence[Word]) -> tuple[list[Word], list[Word], bool]
 def _check_sed(arguments: Sequence[Word]) -> None:
     for script in sed_script(arguments)[0]:
         for part in _known(script).split(";"):
-            if part.strip() and not _SED_LINES.fullmatch(part.strip()) and not _SED_REPLACES.fullmatch(part.strip()):
+            if part.strip() and not SED_LINES.fullmatch(part.strip()) and not SED_REPLACES.fullmatch(part.strip()):
                 raise Unreadable("what the script of `sed` does is not known")
 
 
@@ -464,5 +486,7 @@ def _check_variables(name: str, arguments: Sequence[Word]) -> None:
             raise Unreadable("an index can run a command")
         if name == "printf" and word.text.startswith("-v"):
             raise Unreadable("an index can run a command")
-    if name == "[[" and any(word.text in ("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v") for word in arguments):
+    if name in ("test", "[", "[[") and any(word.text in ("-v", "-R") for word in arguments):
+        raise Unreadable("an index can run a command")
+    if name == "[[" and any(word.text in ("-eq", "-ne", "-lt", "-le", "-gt", "-ge") for word in arguments):
         raise Unreadable("`[[` calculates")

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from gadget_api.model import WireModel
-from gadget_api.permissions import Rules, RuleScope, ScopedRule
+from gadget_api.permissions import Rules
 from gadget_drone.tools.confined import open_file
 from gadget_drone.tools.tool import ToolError
 
@@ -21,13 +21,13 @@ class _File(WireModel):
 
 @dataclass(frozen=True)
 class RepositoryRules:
-    rules: tuple[ScopedRule, ...] = ()
+    rules: Rules = ()
     error: str | None = None
     """Why the file does not count, in one sentence; none of its rules does then."""
 
 
 def repository_rules(project_dir: Path) -> RepositoryRules:
-    """What `.gadget.json` says; nothing when there is none. Blocks. They count only where the project is trusted."""
+    """What `.gadget.json` says; nothing when there is none. Blocks. They count once the user has trusted them."""
     try:
         with open_file(project_dir, FILE) as file:
             data = file.read(MAX_BYTES + 1)
@@ -44,5 +44,4 @@ def repository_rules(project_dir: Path) -> RepositoryRules:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         return RepositoryRules(error=f"{FILE} is not as it should be at {where}: {first['msg']}.")
-    rules = (ScopedRule(**rule.model_dump(), scope=RuleScope.REPOSITORY) for rule in found.rules)
-    return RepositoryRules(tuple(rules))
+    return RepositoryRules(found.rules)

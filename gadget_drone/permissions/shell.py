@@ -11,6 +11,7 @@ what holds a program is the sandbox.
 import os
 import re
 from collections.abc import Iterator, Sequence
+from glob import iglob
 from pathlib import Path
 
 from gadget_api.permissions import Access, Capability
@@ -18,7 +19,8 @@ from gadget_drone.permissions.files import files_of
 from gadget_drone.permissions.named import Named
 from gadget_drone.permissions.names import names
 from gadget_drone.permissions.patterns import ANY_OF, CHANGED_BY_GIT, UNKNOWN, UNREADABLE, normal_path
-from gadget_drone.permissions.programs import Command, changes_what_runs, program_name, started_by
+from gadget_drone.permissions.programs import TRANSPARENT, Command, changes_what_runs, program_name, started_by
+from gadget_drone.permissions.reading import HARMLESS_VARIABLES, read_by
 from gadget_drone.permissions.syntax import Parsed, Redirection, Simple, parse
 from gadget_drone.permissions.tracked import tracked_secrets
 from gadget_drone.permissions.words import Certainty, Unreadable, Word
@@ -28,6 +30,12 @@ _MAX_NESTING = 8
 _MAX_ACCESSES = 400
 _MAX_WORDS = 2000
 _MAX_DIRECTORIES = 8
+_MAX_GLOBBED = 2000
+_MAX_LOOKED_AT = 50_000
+_HIDDEN_SECRET = re.compile(
+    r"\.env(\..*|rc)?|\.netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials|\.htpasswd|id_(rsa|dsa|ecdsa|ed25519)"
+)
+_NO_SECRETS_BELOW = frozenset({".git", "node_modules"})
 _NO_FILES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "-"})
 _NETWORK = names("curl wget ssh scp sftp ftp telnet nc ncat netcat rsync ping http https xh aria2c")
 _TAKES_HOST = frozenset({"ssh", "telnet", "ping", "ftp", "sftp"})
@@ -74,8 +82,8 @@ class _Found:
                 return self._unreadable(text)
             self._simple(simple, nesting)
 
-    def _add(self, capability: Capability, target: str) -> None:
-        self.accesses[Access(capability=capability, target=target)] = None
+    def _add(self, capability: Capability, target: str, *, only_reads: bool = False) -> None:
+        self.accesses[Access(capability=capability, target=target, only_reads=only_reads)] = None
 
     def _unreadable(self, text: str) -> None:
         self._add(Capability.EXECUTE, UNREADABLE + text.removeprefix(UNREADABLE)[:_MAX_SHOWN])
@@ -85,31 +93,39 @@ class _Found:
             if changes_what_runs(name):
                 self._unreadable(f"{name}={value.text}")
         if simple.words:
-            self._command(simple.words, simple.redirections, nesting)
+            self._command(simple.words, simple.redirections, nesting, [name for name, _ in simple.assignments])
         for redirection in simple.redirections:
             self._redirection(redirection)
 
-    def _command(self, words: Sequence[Word], redirections: Sequence[Redirection], nesting: int) -> None:
+    def _command(
+        self, words: Sequence[Word], redirections: Sequence[Redirection], nesting: int, variables: Sequence[str]
+    ) -> None:
+        """`variables`: names of those that it gets another value of."""
         line = " ".join([_first(words[0]), *(word.text for word in words[1:])])
         if words[0].certainty is not Certainty.KNOWN and words[0].text not in ("[", "[["):
             return self._unreadable(line)
-        self._add(Capability.EXECUTE, line)
+        read = read_by(words[:_MAX_WORDS])
+        name = program_name(words[0].text)
         try:
             if nesting > _MAX_NESTING or len(words) > _MAX_WORDS:
                 raise Unreadable("it is nested too deeply, or too long")
             started = list(started_by(words, redirections))
+            is_transparent = words[0].text in TRANSPARENT and bool(started)
         except Unreadable:
             self._unreadable(line)
-            started = []
-        for named in files_of(words[:_MAX_WORDS]):
+            started, is_transparent, read = [], False, None
+        if not all(map(HARMLESS_VARIABLES.fullmatch, variables)) or (name == "git" and not self._is_own_repository()):
+            is_transparent, read = False, None
+        self._add(Capability.EXECUTE, line, only_reads=is_transparent or read is not None)
+        for named in read if read is not None else files_of(words[:_MAX_WORDS]):
             self._file(named)
         for host in _hosts(words):
             self._add(Capability.NETWORK, host)
-        if program_name(words[0].text) in ("cd", "pushd", "popd"):
+        if name in ("cd", "pushd", "popd"):
             self._change_directory(words[1:])
         for inner in started:
             if isinstance(inner, Command):
-                self._command(inner.words, redirections, nesting + 1)
+                self._command(inner.words, redirections, nesting + 1, [*variables, *inner.variables])
             else:
                 self.script(inner.text, nesting + 1)
 
@@ -171,6 +187,19 @@ class _Found:
             for entry in _likely_secrets(path, skips_hidden=named.skips_hidden):
                 self._add(Capability.READ, self._relative(entry))
 
+    def _is_own_repository(self) -> bool:
+        """Whether git finds the project's own repository where the commands run, and none that lies among the files:
+        the configuration of that one may name programs to run."""
+        places = [os.path.realpath(os.path.join(self._root, directory)) for directory in self._directories]
+        return not self._is_lost and all(map(self._leads_to_own, places))
+
+    def _leads_to_own(self, place: str) -> bool:
+        while place.startswith(f"{self._root}/"):
+            if _exists(f"{place}/.git") or _exists(f"{place}/HEAD"):
+                return False
+            place = os.path.dirname(place)
+        return place == self._root and (_exists(f"{place}/.git") or not _exists(f"{place}/HEAD"))
+
     def _is_in_repository(self) -> bool:
         """Whether git may find a repository where the commands run: without one it has no stash."""
         places = [Path(self._root, directory) for directory in self._directories]
@@ -180,6 +209,14 @@ class _Found:
         fixed = re.split(r"[*?\[]", path)[0].rpartition("/")[0]
         for start in dict.fromkeys((os.path.normpath(fixed), os.path.realpath(fixed))):
             self._add(capability, ANY_OF + self._relative(os.path.normpath(start + path[len(fixed) :])))
+        for number, found in enumerate(iglob(path)):
+            if number >= _MAX_GLOBBED:
+                return self._add(capability, UNKNOWN + self._relative(path))
+            real = os.path.realpath(found)
+            if real != os.path.join(os.path.realpath(os.path.dirname(found)), os.path.basename(found)) or (
+                not f"{real}/".startswith(f"{self._root}/")
+            ):
+                self._add(capability, self._relative(real))  # a link
 
     def _expanded(self, text: str) -> str:
         return os.path.expanduser(text) if text == "~" or text.startswith("~/") else text
@@ -207,15 +244,17 @@ def _exists(path: str) -> bool:
 
 
 def _likely_secrets(directory: str, *, skips_hidden: bool) -> Iterator[str]:
-    """Directly in it: what a search through a directory would print first."""
-    try:
-        with os.scandir(directory) as entries:
-            for entry, _ in zip(entries, range(2000), strict=False):
-                is_hidden_secret = entry.name.startswith(".env") or entry.name in (".netrc", ".npmrc", ".pypirc")
-                if entry.name.endswith(".pem") or (is_hidden_secret and not skips_hidden):
-                    yield os.path.realpath(entry.path)
-    except OSError:
-        return
+    """Below it: what a search through a directory would print. Of keys those directly in it, for below there are many
+    certificates, which are none."""
+    looked_at = 0
+    for place, directories, files in os.walk(directory):
+        directories[:] = [name for name in directories if name not in _NO_SECRETS_BELOW]
+        looked_at += len(files) + len(directories)
+        for name in files:
+            if (_HIDDEN_SECRET.fullmatch(name) and not skips_hidden) or (name.endswith(".pem") and place == directory):
+                yield os.path.realpath(os.path.join(place, name))
+        if looked_at > _MAX_LOOKED_AT or skips_hidden:
+            return
 
 
 def _changes_directory(simple: Simple) -> bool:

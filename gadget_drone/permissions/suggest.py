@@ -7,7 +7,7 @@ from gadget_api.permissions import Access, Capability, Decision, Rule
 from gadget_drone.permissions.fitting import Fit, fit
 from gadget_drone.permissions.names import names
 from gadget_drone.permissions.patterns import ANY_OF, UNKNOWN, is_outside, normal_path
-from gadget_drone.permissions.programs import PREFIXES, SHELLS, program_name, started_by
+from gadget_drone.permissions.programs import PREFIXES, SHELLS, TRANSPARENT, program_name, started_by
 from gadget_drone.permissions.words import Unreadable, Word
 
 _NEVER = SHELLS | names(
@@ -18,6 +18,7 @@ _NEVER = SHELLS | names(
 """To allow these for ever is to allow anything, or what cannot be undone."""
 _NEVER_WITH = frozenset({("git", "push"), ("git", "reset"), ("git", "clean"), ("git", "config"), ("npm", "exec"),
                          ("npm", "publish"), ("uv", "run"), ("poetry", "run"), ("bundle", "exec")})  # fmt: skip
+_INTERPRETER = r"(python|pypy|perl|ruby|node|php|lua)[\d.]*"
 _SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
 _HAS_SUBCOMMANDS = names(
     "git npm pnpm yarn cargo go make just task uv pip pip3 poetry pdm hatch dotnet mvn gradle bundle rake mix gh "
@@ -64,7 +65,7 @@ def _command(target: str) -> str | None:
     if re.fullmatch(r"(\./)?[A-Za-z0-9_][\w.+/-]*", name) is None or name.startswith(".."):
         return None
     base = program_name(name)
-    if base in PREFIXES or base in _NEVER or re.fullmatch(r"(python|pypy|perl|ruby|node|php|lua)[\d.]*", base):
+    if base in (PREFIXES.keys() | TRANSPARENT.keys() | _NEVER) or re.fullmatch(_INTERPRETER, base):
         return None
     try:
         if list(started_by([Word(word) for word in words])):

@@ -36,6 +36,8 @@ class Word:
     certainty: Certainty = Certainty.KNOWN
     is_plain: bool = True
     """Nothing of it is quoted or expanded: only such a word can be a keyword."""
+    may_split: bool = False
+    """The shell may make several words of it, or none: an expansion without quotes, or `"$@"`."""
 
 
 @dataclass
@@ -45,17 +47,19 @@ class Piece:
     text: str = ""
     certainty: Certainty = Certainty.KNOWN
     is_plain: bool = True
+    may_split: bool = False
 
     def known(self, text: str) -> None:
         self.text += text
         self.is_plain = False
 
-    def unknown(self, source: str) -> None:
+    def unknown(self, source: str, *, may_split: bool) -> None:
         self.known(source)
         self.certainty = Certainty.UNKNOWN
+        self.may_split = self.may_split or may_split
 
     def word(self) -> Word:
-        return Word(self.text, self.certainty, self.is_plain)
+        return Word(self.text, self.certainty, self.is_plain, self.may_split)
 
 
 class WordReader:
@@ -98,7 +102,7 @@ class WordReader:
         if self.peek("<(") or self.peek(">("):
             self.at += 2
             self.substitution()
-            piece.unknown(self.text[start : self.at])
+            piece.unknown(self.text[start : self.at], may_split=False)
             if self.char() and self.char() not in META:
                 raise Unreadable("a process substitution is part of a word")
             return piece.word()
@@ -125,7 +129,7 @@ class WordReader:
         source = self.text[start : self.at]
         if ("{" in source and ("," in source or ".." in source)) or (source[0] == "~" and source[1:2] not in ("", "/")):
             # Braces stand for several words in bash and for themselves in dash; ~name is somebody's home.
-            piece.certainty, piece.is_plain = Certainty.UNKNOWN, False
+            piece.certainty, piece.is_plain, piece.may_split = Certainty.UNKNOWN, False, True
         return piece.word()
 
     def _escape(self, piece: Piece) -> None:
@@ -196,7 +200,8 @@ class WordReader:
             else:
                 piece.known("$")
                 return
-        piece.unknown(self.text[start : self.at])
+        source = self.text[start : self.at]
+        piece.unknown(source, may_split=not is_quoted or "@" in source)
 
     def _backquotes(self, is_quoted: bool) -> None:
         self.at += 1

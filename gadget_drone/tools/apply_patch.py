@@ -31,8 +31,11 @@ MAX_FILES = 500
 
 
 def _access(*, patch: str) -> list[Access]:
-    paths = [path for file in _parsed(patch) for path in (file.path, file.move_to) if path is not None]
-    return [Access(capability=Capability.WRITE, target=path) for path in dict.fromkeys(paths)]
+    files = _parsed(patch)
+    paths = [path for file in files for path in (file.path, file.move_to) if path is not None]
+    # What does not fit is answered with what is there, and what moves is found under its new name.
+    read = [Access(capability=Capability.READ, target=file.path) for file in files if file.action is not Action.ADD]
+    return [*read, *(Access(capability=Capability.WRITE, target=path) for path in dict.fromkeys(paths))]
 
 
 def _preview(context: ToolContext, *, patch: str) -> str:

@@ -31,7 +31,8 @@ Edits = Annotated[list[Edit], Field(min_length=1, max_length=MAX_EDITS, descript
 
 
 def _access(*, path: str, edits: Sequence[Edit]) -> list[Access]:
-    return [Access(capability=Capability.WRITE, target=path)]
+    # What does not fit is answered with what is there.
+    return [Access(capability=what, target=path) for what in (Capability.READ, Capability.WRITE)]
 
 
 def _preview(context: ToolContext, *, path: str, edits: Sequence[Edit]) -> str:

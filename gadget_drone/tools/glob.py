@@ -5,11 +5,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gadget_drone.permissions.covered import Covered
 from gadget_drone.tools.access import reads_path
 from gadget_drone.tools.clip import quoted
 from gadget_drone.tools.confined import real_path
 from gadget_drone.tools.path_glob import PathGlob
-from gadget_drone.tools.ripgrep import ripgrep, visible
+from gadget_drone.tools.ripgrep import VISIBLE, ripgrep
 from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError, ToolResult, tool
 
 MAX_FILES = 500
@@ -35,13 +36,14 @@ async def glob(
     root = context.project_dir.resolve()
     base = directory.relative_to(root)
     below = "" if directory == root else f"{base}/"
+    hidden = Covered(context.hidden).without(str(base))
     files: list[str] = []
     looked_at = size = 0
 
     def take(name: str) -> bool:
         nonlocal looked_at, size
         looked_at += 1
-        if wanted.fits(name.removeprefix(below)):
+        if wanted.fits(name.removeprefix(below)) and not hidden.covers(name):
             size += len(name.encode("utf-8", "replace")) + 1
             if len(files) >= MAX_FILES or size > _MAX_TEXT_BYTES:
                 return False
@@ -49,7 +51,7 @@ async def glob(
         return looked_at < _MAX_LOOKED_AT
 
     order = "--sortr=modified" if sort == "newest" else "--sort=path"
-    arguments = ["--files", "--null", order, *visible(context.hidden), *(["--", str(base)] if below else [])]
+    arguments = ["--files", "--null", order, *VISIBLE, *(["--", str(base)] if below else [])]
     ran = await ripgrep(arguments, root, separator=b"\0", take=take)
     if ran.status > 1 and not looked_at:
         raise ToolError(f"Looking for files in {quoted(path)} failed: {ran.errors.strip()[:500]}")

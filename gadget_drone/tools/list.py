@@ -6,10 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
+from gadget_drone.permissions.covered import Covered
 from gadget_drone.tools.access import reads_path
 from gadget_drone.tools.clip import quoted
 from gadget_drone.tools.confined import real_path
-from gadget_drone.tools.ripgrep import ripgrep, visible
+from gadget_drone.tools.ripgrep import VISIBLE, ripgrep
 from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError, ToolResult, tool
 
 MAX_ENTRIES = 1000
@@ -38,6 +39,8 @@ async def list_(
     def take(name: str) -> bool:
         nonlocal seen
         seen += 1
+        if hidden.covers(name):
+            return seen < _MAX_FILES
         parts = name.removeprefix(prefix).split("/", depth)
         if len(parts) > depth:
             below["/".join(parts[:depth])] += 1
@@ -45,8 +48,8 @@ async def list_(
             files.append("/".join(parts))
         return seen < _MAX_FILES
 
-    # From the root, which is what hidden patterns are relative to.
-    arguments = ["--files", "--null", *visible(context.hidden), *(["--", str(base)] if prefix else [])]
+    hidden = Covered(context.hidden).without(str(base))
+    arguments = ["--files", "--null", *VISIBLE, *(["--", str(base)] if prefix else [])]
     ran = await ripgrep(arguments, root, separator=b"\0", take=take)
     if ran.status > 1 and not seen:
         raise ToolError(f"Listing {quoted(path)} failed: {ran.errors.strip()[:500]}")

@@ -16,10 +16,10 @@ from gadget_drone.environment import child_environment
 from gadget_drone.tools.tool import ToolError
 
 TIMEOUT_S = 30.0
-_VISIBLE = ("--hidden", "--no-require-git", "--glob=!.git", "--glob=!.gadget")
-"""What the project's ignore files leave, dot files too."""
+VISIBLE = ("--hidden", "--no-require-git", "--glob=!.git", "--glob=!.gadget")
+"""What the project's ignore files leave, dot files too; to be given after other globs, for of those that match the last
+one counts."""
 
-_MAX_NAMED = 1000
 _CHUNK_BYTES = 2**16
 _MAX_PIECE_BYTES = 2**20
 
@@ -37,25 +37,6 @@ def find_ripgrep() -> str | None:
     """The binary: the `ripgrep` wheel's, beside the interpreter, or the one on PATH."""
     beside = Path(sys.executable).parent / "rg"
     return str(beside) if os.access(beside, os.X_OK) else shutil.which("rg")
-
-
-def visible(hidden: Sequence[str]) -> list[str]:
-    """Arguments that leave out what may not be seen; to be given after other globs, for of those that match the last
-    one counts. `hidden` are patterns of .gitignore, relative to the directory that ripgrep runs in."""
-    return [*_VISIBLE, *(f"--glob=!{pattern}" for pattern in hidden)]
-
-
-async def files_of(patterns: Sequence[str], root: Path) -> list[Path]:
-    """The files that fit one of these patterns of .gitignore, ignored ones too; at most 1,000. Raises `ToolError`."""
-    found: list[Path] = []
-
-    def take(name: str) -> bool:
-        found.append(root / name)
-        return len(found) < _MAX_NAMED
-
-    wanted = [f"--glob={pattern}" for pattern in patterns]
-    await ripgrep(["--files", "--null", "--hidden", "--no-ignore", *wanted], root, separator=b"\0", take=take)
-    return found
 
 
 async def ripgrep(arguments: Sequence[str], cwd: Path, *, separator: bytes, take: Callable[[str], bool]) -> Ran:

@@ -5,9 +5,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from gadget_drone.permissions.covered import Covered
 from gadget_drone.tools.access import reads_path
 from gadget_drone.tools.confined import real_path
-from gadget_drone.tools.ripgrep import ripgrep, visible
+from gadget_drone.tools.ripgrep import VISIBLE, ripgrep
 from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError, ToolResult, tool
 
 MAX_LINES = 300
@@ -16,6 +17,9 @@ _MAX_COLUMNS = 400
 _MAX_FILE_SIZE = "32M"
 _EVERYTHING = frozenset({"*", "**", "**/*", "**/*.*", "*.*"})
 """Given to ripgrep these would undo .gitignore, for a glob that names a file wins over it."""
+
+_NO_LINE_ENDS = "--glob=!*\n*"
+"""A name with a line end could not be told from what is printed."""
 
 
 @tool(effect=SideEffect.READ_ONLY, access=reads_path)
@@ -34,10 +38,21 @@ async def search(
         raise ToolError("A pattern cannot contain a NUL character.")
     real = await asyncio.to_thread(real_path, context.project_dir, path)
     root = context.project_dir.resolve()
+    hidden = Covered(context.hidden).without(str(real.relative_to(root)))
     lines: list[str] = []
     size = 0
+    is_hidden = False
 
     def take(line: str) -> bool:
+        nonlocal is_hidden
+        path, is_heading, first = line.partition("\0")  # ripgrep prints no NUL of a file
+        if is_heading or files_only:
+            is_hidden = hidden.covers(path)
+        if is_hidden:
+            return True
+        return keep(path) and keep(first) if is_heading else keep(line)
+
+    def keep(line: str) -> bool:
         nonlocal size
         size += len(line.encode("utf-8", "replace")) + 1
         if len(lines) >= MAX_LINES or size > MAX_TEXT_BYTES:
@@ -46,13 +61,13 @@ async def search(
         return True
 
     wanted = [] if glob is None or glob in _EVERYTHING else [f"--glob={glob}"]
-    arguments = ["--heading", "--with-filename", "--line-number", "--sort=path", f"--context={context_lines}"]
+    arguments = ["--heading", "--null", "--with-filename", "--line-number", "--sort=path", f"--context={context_lines}"]
     arguments += [f"--max-columns={_MAX_COLUMNS}", "--max-columns-preview", f"--max-filesize={_MAX_FILE_SIZE}"]
     arguments += ["--files-with-matches"] * files_only + ["--ignore-case"] * ignore_case
-    arguments += [*wanted, *visible(context.hidden), "--", pattern]
+    arguments += [*wanted, *VISIBLE, _NO_LINE_ENDS, "--", pattern]
     if real != root:
         arguments.append(str(real.relative_to(root)))
-    ran = await ripgrep(arguments, root, separator=b"\n", take=take)
+    ran = await ripgrep(arguments, root, separator=b"\0" if files_only else b"\n", take=take)
     if not ran.complete:
         lines.append("[there is more: narrow it down with path, glob or a longer pattern]")
     elif ran.status > 1 and ran.errors:

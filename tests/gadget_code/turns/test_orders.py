@@ -20,7 +20,7 @@ async def test_a_program_that_knows_nothing_of_levels_is_served_as_before(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     order = await drone.order(turn["_id"])
-    assert order["policy"] == {"level": "full", "rules": [], "trustsRepository": False}
+    assert order["policy"] == {"level": "full", "rules": [], "trustsRepository": False, "trust": None}
     unlimited = {"steps": None, "tokens": None, "usd": None, "minutes": None}
     assert order["turnBudget"] == order["sessionBudget"] == unlimited
     assert (order["fallbacks"], order["images"], order["traceparent"]) == ([], [], None)

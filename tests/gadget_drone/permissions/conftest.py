@@ -1,9 +1,20 @@
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from gadget_api.permissions import Access, Capability, Decision, PermissionLevel, Policy, RuleScope, ScopedRule
+from gadget_api.permissions import (
+    Access,
+    Capability,
+    Decision,
+    PermissionLevel,
+    Policy,
+    Rule,
+    RuleScope,
+    ScopedRule,
+    Trust,
+)
 from gadget_drone.permissions.decide import Ruling, decide
 from gadget_drone.permissions.shell import accesses_of
 from tests.gadget_drone.permissions.shells import Shells
@@ -17,8 +28,10 @@ def rule(decision: str, capability: str, pattern: str, scope: RuleScope = RuleSc
     return ScopedRule(decision=Decision(decision), capability=Capability(capability), pattern=pattern, scope=scope)
 
 
-def policy(level: str, *rules: ScopedRule, trusts_repository: bool = False) -> Policy:
-    return Policy(level=PermissionLevel(level), rules=rules, trusts_repository=trusts_repository)
+def policy(level: str, *rules: ScopedRule, trusts_repository: bool = False, own: Sequence[Rule] = ()) -> Policy:
+    """`own`: rules of the repository that its user has trusted once."""
+    trust = Trust(rules=tuple(own))
+    return Policy(level=PermissionLevel(level), rules=rules, trusts_repository=trusts_repository, trust=trust)
 
 
 def access(capability: str, target: str) -> Access:

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import given as given_that
 from hypothesis import strategies as st
 
-from gadget_api.permissions import Access, Capability, Decision, PermissionLevel, Policy, RuleScope, ScopedRule
+from gadget_api.permissions import Access, Capability, Decision, PermissionLevel, Policy, Rule, RuleScope, ScopedRule
 from gadget_drone.permissions.decide import allows_network, decide, hidden_patterns
 from gadget_drone.permissions.patterns import normal_path, path_fits, text_fits
 from gadget_drone.permissions.repository import FILE, MAX_BYTES, repository_rules
@@ -121,10 +121,10 @@ def test_a_prefix_is_free_only_beside_what_it_runs(project: Path) -> None:
 
 
 def test_the_repositorys_rules_count_only_when_trusted() -> None:
-    own = [rule("deny", "execute", "make *", RuleScope.REPOSITORY)]
-    assert decide([access("execute", "make")], policy("full"), repository=own).decision is Decision.ALLOW
-    trusting = policy("full", trusts_repository=True)
-    assert decide([access("execute", "make")], trusting, repository=own).decision is Decision.DENY
+    own = [Rule(decision=Decision.DENY, capability=Capability.EXECUTE, pattern="make *")]
+    assert decide([access("execute", "make")], policy("full", own=own)).decision is Decision.ALLOW
+    trusting = policy("full", trusts_repository=True, own=own)
+    assert decide([access("execute", "make")], trusting).decision is Decision.DENY
 
 
 def test_network_and_what_searches_hide() -> None:
@@ -277,7 +277,7 @@ def test_paths_are_made_normal(given: str, normal: str) -> None:
 )
 def test_always_allow_suggests_a_command_and_its_subcommand(line: str, pattern: str, project: Path) -> None:
     ruling = judge(line, policy("ask"), project)
-    found = suggest([verdict.access for verdict in ruling.verdicts if "another command" not in verdict.because])
+    found = suggest([verdict.access for verdict in ruling.verdicts if verdict.decision is Decision.ASK])
     assert found is not None
     assert (found.decision, found.capability, found.pattern) == (Decision.ALLOW, Capability.EXECUTE, pattern)
 
@@ -324,7 +324,7 @@ def test_a_repositorys_rules_are_read(tmp_path: Path) -> None:
     assert repository_rules(tmp_path).error is None
     file = tmp_path / FILE
     file.write_text('{"rules": [{"decision": "deny", "capability": "read", "pattern": "x"}]}')
-    assert repository_rules(tmp_path).rules == (rule("deny", "read", "x", RuleScope.REPOSITORY),)
+    assert repository_rules(tmp_path).rules == (Rule(decision=Decision.DENY, capability=Capability.READ, pattern="x"),)
     for content, says in (
         ("{", "is not JSON"),
         ("[" * 100_000, "is not JSON"),

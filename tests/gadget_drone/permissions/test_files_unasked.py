@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gadget_api.permissions import Capability, Decision, PermissionLevel, Policy, RuleScope, ScopedRule
+from gadget_api.permissions import Capability, Decision, PermissionLevel, Policy, Rule, ScopedRule
 from gadget_drone.permissions.decide import decide, denied_patterns, hidden_patterns
 from gadget_drone.permissions.patterns import CHANGED_BY_GIT, UNREADABLE
 from gadget_drone.permissions.shell import accesses_of
@@ -296,17 +296,20 @@ def test_below_full_git_asks_where_it_keeps_a_likely_secret(level: str, tmp_path
 
 
 def test_what_is_hidden_and_what_is_denied() -> None:
-    own = [rule("deny", "write", "own.yml", RuleScope.REPOSITORY), rule("ask", "read", "own.txt", RuleScope.REPOSITORY)]
+    own = [
+        Rule(decision=Decision.DENY, capability=Capability.WRITE, pattern="own.yml"),
+        Rule(decision=Decision.ASK, capability=Capability.READ, pattern="own.txt"),
+    ]
     rules = [
         rule("deny", "read", "secret.env"), rule("ask", "read", "private/"), rule("allow", "read", "open"),
         rule("deny", "write", "conf.yml"), rule("ask", "write", "asked.yml"), rule("deny", "read", "secret.env"),
     ]  # fmt: skip
-    assert hidden_patterns(policy("full", *rules), repository=own) == ["secret.env", "private/"]
-    trusting = policy("full", *rules, trusts_repository=True)
-    assert hidden_patterns(trusting, repository=own) == ["secret.env", "private/", "own.txt"]
-    assert denied_patterns(Capability.WRITE, trusting, repository=own) == ["conf.yml", "own.yml"]
-    assert denied_patterns(Capability.WRITE, policy("full", *rules), repository=own) == ["conf.yml"]
-    assert denied_patterns(Capability.READ, trusting, repository=own) == ["secret.env"]
+    assert hidden_patterns(policy("full", *rules, own=own)) == ["secret.env", "private/"]
+    trusting = policy("full", *rules, trusts_repository=True, own=own)
+    assert hidden_patterns(trusting) == ["secret.env", "private/", "own.txt"]
+    assert denied_patterns(Capability.WRITE, trusting) == ["conf.yml", "own.yml"]
+    assert denied_patterns(Capability.WRITE, policy("full", *rules, own=own)) == ["conf.yml"]
+    assert denied_patterns(Capability.READ, trusting) == ["secret.env"]
     for level in ("plan", "ask", "autoEdit"):
         assert {".env", "*.pem", ".ssh"} <= set(hidden_patterns(policy(level)))
     assert denied_patterns(Capability.READ, policy("plan")) == []

@@ -122,7 +122,7 @@ def test_access_names_each_file_of_a_patch() -> None:
     patch = begin("*** Update File: f", "*** Move to: g", "-a", "+b", "*** Delete File: h", "*** Add File: i/j", "+x")
     accesses = list(tool.access(patch=patch))
     assert [(access.capability.value, access.target) for access in accesses] == [
-        ("write", "f"), ("write", "g"), ("write", "h"), ("write", "i/j"),
+        ("read", "f"), ("read", "h"), ("write", "f"), ("write", "g"), ("write", "h"), ("write", "i/j"),
     ]  # fmt: skip
     with pytest.raises(ToolError):
         list(tool.access(patch="nothing"))
@@ -147,7 +147,7 @@ async def test_a_preview_is_the_change_and_changes_nothing(project: Path, contex
     arguments = dict(edit.arguments.model_validate({"path": "f", "edits": [{"old_text": "a", "new_text": "A"}]}))
     assert "-a\n+A\n" in edit.preview(context, **arguments)
     assert edit.access is not None
-    assert [access.target for access in edit.access(**arguments)] == ["f"]
+    assert [(one.capability.value, one.target) for one in edit.access(**arguments)] == [("read", "f"), ("write", "f")]
     with pytest.raises(ToolError, match="read it first"):
         write.preview(context, path="f", content="x\n")
     assert "new file" in write.preview(context, path="g", content="x\n")
