@@ -122,13 +122,24 @@ def wrap(
     _protect(plan, f"{project}/.git", repositories)
     if is_in(own, project) or os.path.isdir(f"{project}/.gadget"):
         plan.empty(f"{project}/.gadget")
-    for path in map(str, read_only):
+    kept, gone = [*map(str, read_only)], [*map(str, hidden)]
+    for directory in _above(project, (*kept, *gone)):
+        plan.bind(directory, directory)
+    for path in kept:
         plan.show(path)
-    for path in map(str, hidden):
+    for path in gone:
         plan.hide(path)
     isolation = ("--die-with-parent", "--new-session", "--unshare-pid", "--as-pid-1", "--unshare-ipc", "--unshare-uts")
     options = (*isolation, "--unshare-cgroup-try", *(() if network else ("--unshare-net",)), "--cap-drop", "ALL")
     return plan.wrapping((binary, *options), home)
+
+
+def _above(project: str, paths: Iterable[str]) -> list[str]:
+    """The directories between the project and these paths, the outermost first.
+
+    A directory that is a mount cannot be renamed. Under another name the next command would find what is hidden in it.
+    """
+    return sorted({path[:at] for path in paths for at in range(len(project) + 1, len(path)) if path[at] == "/"})
 
 
 class _Plan:

@@ -221,9 +221,9 @@ def _excluded(hidden: Sequence[str], paths: Sequence[str] = ()) -> list[str]:
     for pattern in hidden:
         if pattern.startswith(("//", "~/")) or (paths and all(_is_fitted(pattern, path) for path in paths)):
             continue
-        plain = pattern.rstrip("/")
-        rooted = plain.lstrip("/") if "/" in plain else f"**/{plain}"
-        specs += [f":(top,exclude,glob){rooted}", f":(top,exclude,glob){rooted}/**"]
+        plain = pattern.rstrip("/").removesuffix("/**").rstrip("/") or "**"
+        rooted = plain.lstrip("/") if "/" in pattern.rstrip("/") else f"**/{plain}"
+        specs += [f":(top,exclude,icase,glob){rooted}", f":(top,exclude,icase,glob){rooted}/**"]
     return specs
 
 

@@ -260,6 +260,27 @@ def _in_sandbox(
     return (workspace / "output").read_text().splitlines()
 
 
+@pytest.mark.parametrize(("pattern", "said"), BY_PATTERN)
+async def test_the_git_tool_leaves_it_out(pattern: str, said: dict[str, bool], tree: Path, run: Run) -> None:
+    if pattern in ("*", "**") or not pattern.isascii():
+        return  # such a rule denies the call itself; git folds the case of ASCII alone
+    await asyncio.to_thread(subprocess.run, ["git", "-C", str(tree), "add", "-A"], check=True)
+    shown = (await run("git", pattern, action="diff", staged=True)).content
+    for path, is_covered in said.items():
+        assert (f"b/{path}\n" in shown) == (not is_covered), path
+
+
+def test_what_is_hidden_keeps_its_place(tree: Path, tmp_path: Path) -> None:
+    if (found := probe()).kind == "none":
+        pytest.skip(f"no sandbox here: {found.reason}")
+    places = Covered(["/src/secrets/**"]).places(tree)
+    script = "mv src moved; ls; rm -rf src/secrets; touch src/made && rm src/made && echo works"
+    printed = _in_sandbox(script, tree, tmp_path / "space", hidden=places)
+    assert "moved" not in printed
+    assert "works" in printed
+    assert (tree / "src/secrets/key").exists()
+
+
 @settings(max_examples=300, deadline=None)
 @given(PATTERNS, PATHS)
 def test_the_fast_way_says_what_the_definition_says(pattern: str, path: str) -> None:
