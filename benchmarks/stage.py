@@ -225,12 +225,10 @@ class Stage:
 
     @property
     def database_url(self) -> str:
-        """Of the web service's private MongoDB."""
-        from gadget_code.store.mongod import running_mongod
+        """Of the web service's private MongoDB, as the user that may use every database."""
+        from gadget_code.store.mongod import system_url
 
-        url = running_mongod(self.directory / "web/data")
-        assert url is not None
-        return url
+        return system_url(self.directory / "web/data")
 
 
 async def run_floor(*arguments: str) -> None:
