@@ -232,6 +232,8 @@ class _Mongod:
             # CVE-2025-14847: a zlib message shows a stranger what is in the server's memory.
             *("--networkMessageCompressors", "disabled"),
             *("--wiredTigerCacheSizeGB", "0.25", "--quiet", "--logpath", str(self._log), "--logappend"),
+            # A command that it finds slow it would log whole, with what people wrote in it.
+            *("--slowms", str(2**31 - 1)),
             *("--setParameter", "diagnosticDataCollectionEnabled=false"),
             # The journal in files of 32 MB, made when they are needed, and not of 100 MB, made ahead: a start writes
             # one, which took 0.4 of its 0.7 s, and three of them were 300 MB of an empty store.
