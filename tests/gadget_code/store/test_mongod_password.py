@@ -271,6 +271,17 @@ async def test_the_password_is_in_no_log_no_process_list_no_environment_and_no_o
             assert not any(canary in content for canary in canaries), path
 
 
+async def test_what_people_wrote_is_not_in_the_log_of_slow_commands(data_dir: Path) -> None:
+    async with private_mongod(data_dir, "test") as url:
+        client: Client = AsyncMongoClient(url)
+        async with client:
+            await client.test.things.insert_one({"a": "canary"})
+            slow = {"a": "canary", "$where": "sleep(300) || true"}
+            assert await client.test.things.find_one(slow) is not None
+            await client.test.things.update_one(slow, {"$set": {"b": "canary"}})
+    assert "canary" not in (data_dir / "mongod.log").read_text()
+
+
 def zlib_message(claimed_bytes: int | None = None) -> bytes:
     """`hello` in an OP_COMPRESSED message of zlib; CVE-2025-14847 is to claim more bytes than are in it."""
     body = struct.pack("<IB", 0, 0) + bson.encode({"hello": 1, "$db": "admin"})
