@@ -1,4 +1,4 @@
-"""Which addresses a request may go to that a user, a model or a web page asked for."""
+"""Addresses: which of them a request may go to that a user, a model or a web page asked for, and which are one's."""
 
 import ipaddress
 
@@ -16,6 +16,18 @@ def is_public(address: str) -> bool:
             return False
         ip = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None) or _behind_nat64(ip) or ip
     return ip.is_global and not (ip.is_multicast or ip.is_reserved or ip in _OF_CLOUDS)
+
+
+def network_of(address: str) -> str:
+    """What limits per address count by: an IPv4 address, or the /64 that an IPv6 user has. Text that is no address is
+    its own."""
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is None:
+        return str(ipaddress.ip_network((ip, 64), strict=False))
+    return str(getattr(ip, "ipv4_mapped", None) or ip)
 
 
 def _behind_nat64(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:

@@ -38,6 +38,16 @@ class Settings(BaseSettings):
     allowed_origins: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Further browser origins that may connect, separated by commas."
     )
+    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Addresses or networks of your reverse proxies, separated by commas, such as `127.0.0.1` or "
+        "`10.0.0.0/8`. Their `X-Forwarded-For` says who the client is; anyone else's is ignored.",
+    )
+    connections_per_address: int = Field(
+        1000,
+        ge=10,
+        description="How many connections one address may have open at a time. A trusted proxy's are not counted.",
+    )
     redis_url: SecretStr | None = Field(None, description="Redis, to run more than one web process.")
     secret_key_file: Path | None = Field(
         None, description="The key that encrypts provider keys. Default: `secret.key` in the data directory."
@@ -62,7 +72,7 @@ class Settings(BaseSettings):
         description="Whether providers may be on loopback or private addresses. Off under `serve`, on under `up`.",
     )
 
-    @field_validator("allowed_origins", mode="before")
+    @field_validator("allowed_origins", "trusted_proxies", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return (
@@ -70,6 +80,13 @@ class Settings(BaseSettings):
             if isinstance(value, str)
             else value
         )
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _check_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for proxy in value:
+            ipaddress.ip_network(proxy)
+        return value
 
     @field_validator("data_dir", "secret_key_file")
     @classmethod

@@ -4,7 +4,6 @@ The associated data binds a ciphertext to its user, provider and base URL: moved
 changed in the database, it does not open any more.
 """
 
-import os
 import secrets
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.providers import Provider
+from gadget_code.secret_file import secret_in
 
 _NONCE_BYTES = 12  # NIST SP 800-38D: the size GCM is made for
 
@@ -25,9 +25,7 @@ class Vault:
     def open(cls, key_file: Path) -> "Vault":
         """With the key in `key_file`, which is made (mode 0600) when it does not exist. Raises GadgetError."""
         try:
-            if not key_file.exists():
-                _make_key(key_file)
-            return cls(bytes.fromhex(key_file.read_text().strip()))
+            return cls(bytes.fromhex(secret_in(key_file)))
         except (OSError, ValueError) as exc:
             raise GadgetError(
                 ErrorCode.INTERNAL,
@@ -46,22 +44,6 @@ class Vault:
             raise GadgetError(
                 ErrorCode.INTERNAL, f"The key of provider {provider.name} cannot be decrypted; enter it again."
             ) from exc
-
-
-def _make_key(key_file: Path) -> None:
-    """Whole or not at all, and once, whoever else starts at this moment or dies in it."""
-    key_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = key_file.with_name(f".{key_file.name}.{secrets.token_hex(4)}")
-    with open(fresh, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        file.write(secrets.token_hex(32) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    try:
-        os.link(fresh, key_file)
-    except FileExistsError:
-        pass  # another's, made meanwhile, is the one
-    finally:
-        fresh.unlink()
 
 
 def _bound_to(provider: Provider) -> bytes:

@@ -2,44 +2,24 @@
 
 import asyncio
 import contextlib
+import functools
+import logging
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import uvicorn
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.events import MAX_EVENT_BYTES
 from gadget_code.app import create_app
+from gadget_code.connection_limits import ConnectionLimits, Http, WebSocket, raise_file_limit
 from gadget_code.settings import Settings
-from gadget_code.sockets.server import PING_INTERVAL_S, PING_TIMEOUT_S
 from gadget_code.store.database import Store
 
+log = logging.getLogger(__name__)
+
 _START_S = 30.0
-
-
-class _WebSocket(WebSocketsSansIOProtocol):
-    """Ends a connection whose reader takes nothing: uvicorn would keep it, and what is unsent, as long as it likes."""
-
-    _stuck: asyncio.TimerHandle | None = None
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._stuck = self.loop.call_later(PING_INTERVAL_S + PING_TIMEOUT_S, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._flowing()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._flowing()
-        super().connection_lost(exc)
-
-    def _flowing(self) -> None:
-        if self._stuck is not None:
-            self._stuck.cancel()
-            self._stuck = None
 
 
 class _Uvicorn(uvicorn.Server):
@@ -52,13 +32,25 @@ class _Uvicorn(uvicorn.Server):
 @asynccontextmanager
 async def web_server(settings: Settings, store: Store, listener: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
     """The web service, serving while the context is open. Gives the task that ends if it ends by itself."""
+    files = raise_file_limit()
+    limits = ConnectionLimits(
+        files=files, per_address=settings.connections_per_address, proxies=settings.trusted_proxies
+    )
+    log.info(
+        "this process may open %s files: %s connections in all, %s per address",
+        *(files, limits.in_all, limits.per_address),
+    )
     config = uvicorn.Config(
         create_app(settings, store),
         lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
-        ws=_WebSocket,
+        http=functools.partial(Http, limits=limits),  # type: ignore[arg-type]  # it is called and nothing else
+        ws=functools.partial(WebSocket, limits=limits),  # type: ignore[arg-type]
+        # uvicorn alone would believe what any local program says of its address.
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=list(settings.trusted_proxies),
         # Over this a frame ends its connection at once; engine.io's own limit is just below.
         ws_max_size=MAX_EVENT_BYTES + 1000,
         ws_per_message_deflate=False,
@@ -73,7 +65,8 @@ async def web_server(settings: Settings, store: Store, listener: socket.socket) 
                 await asyncio.sleep(0.005)
         if task.done():
             raise GadgetError(ErrorCode.INTERNAL, "The web service did not start; see its log.")
-        yield task
+        with limits.watched():
+            yield task
     finally:
         server.should_exit = True
         await asyncio.wait([task])

@@ -5,7 +5,6 @@ import ctypes
 import getpass
 import logging
 import os
-import re
 import signal
 import socket
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from pydantic import SecretStr, ValidationError
 
+from gadget_api import logs
 from gadget_api.drones import Sandbox
 from gadget_api.errors import ErrorCode, GadgetError, InvalidInput
 from gadget_api.traces import tracer_of
@@ -30,7 +30,6 @@ _LOG_BYTES = 5_000_000
 _LOG_FILES = 3
 _REGISTER_AGAIN_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 _PR_SET_DUMPABLE = 4
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def start(directory: Path, *, server_url: str | None, name: str | None, quiet: bool) -> int:
@@ -130,12 +129,7 @@ def _set_up_logs(path: Path, level: str, *, quiet: bool) -> None:
     terminal = logging.StreamHandler(sys.stderr)
     if quiet:
         terminal.setLevel(logging.WARNING)
-    handlers: list[logging.Handler] = [file, terminal]
-    for handler in handlers:
-        handler.setFormatter(_Plain("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S"))
-    logging.basicConfig(level=level.upper(), handlers=handlers, force=True)
-    for name in ("httpx", "httpcore", "git", "openai", "httpx2"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    logs.set_up(level, [file, terminal], logs.PlainText())
 
 
 class _LogFile(RotatingFileHandler):
@@ -143,11 +137,6 @@ class _LogFile(RotatingFileHandler):
         """What a full disk does not take is on the terminal; a traceback for each line would hide it there."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handleError(record)
-
-
-class _Plain(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", super().format(record))
 
 
 def _hide_memory() -> None:

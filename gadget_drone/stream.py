@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 import orjson
 
+from gadget_api.clock import SteadyClock
 from gadget_api.events import MAX_EVENT_BYTES, TurnEvent
-from gadget_api.model import iso, utc_now
+from gadget_api.model import iso
 from gadget_api.providers import ModelPrice
 from gadget_api.turns import TurnStats
 from gadget_drone.journal import Entry, Journal
@@ -51,7 +52,10 @@ class EventStream:
         price: ModelPrice | None,
         max_unacked_bytes: int = MAX_UNACKED_BYTES,
         overdue_s: float = _OVERDUE_S,
+        clock: SteadyClock | None = None,
     ) -> None:
+        self.clock = clock or SteadyClock()
+        """Of all that happens in the turn: durations are read off the moments of its events."""
         self._overdue_s = overdue_s
         self._max_unacked_bytes = max_unacked_bytes
         self._drops_deltas = False
@@ -95,7 +99,7 @@ class EventStream:
             chat_session_id=self._head["chatSessionId"],
             epoch=self._head["epoch"],
             seq=self._journal.last_seq + 1,
-            at=utc_now(),
+            at=self.clock.now(),
             **fields,
         )
         self._journal.append(made.seq, made.type, _encoded(made.to_wire()))
@@ -199,7 +203,7 @@ class EventStream:
             self._delta, self._pieces, self._pieces_chars = None, [], 0
             return
         seq = self._journal.last_seq + 1
-        event = {**self._delta, **self._head, "seq": seq, "at": iso(utc_now()), "content": "".join(self._pieces)}
+        event = {**self._delta, **self._head, "seq": seq, "at": iso(self.clock.now()), "content": "".join(self._pieces)}
         self._delta, self._pieces, self._pieces_chars = None, [], 0
         try:
             self._journal.append(seq, event["type"], _encoded(event))

@@ -10,11 +10,11 @@ from datetime import datetime
 from typing import Any
 
 from gadget_api import commands as c
+from gadget_api.clock import SteadyClock
 from gadget_api.drones import DroneStatus
 from gadget_api.errors import Conflict, ErrorCode, GadgetError, NotFound
 from gadget_api.events import turn_event
 from gadget_api.ids import new_id
-from gadget_api.model import utc_now
 from gadget_api.turns import TurnStats
 from gadget_api.work_order import WorkOrder
 from gadget_api.workspace import WorkspaceMode
@@ -154,7 +154,8 @@ class Turns:
     def _accept(self, order: WorkOrder, journal: Journal, resumption: Resumption | None) -> None:
         """Takes the turn on: from here it survives our death. Raises OSError."""
         assert self._running is None
-        received_at = utc_now()
+        clock = SteadyClock()
+        received_at = clock.now()
         existing = self._workspace.load_work_order()
         if existing is not None and existing.turn_id == order.turn.id:
             received_at = existing.received_at
@@ -181,6 +182,7 @@ class Turns:
             send=self._send,
             stats=stats,
             price=order.provider.price,
+            clock=clock,
         )
         asked = order.resume.inquiries if order.resume is not None else ()
         control = Control(order.steers, steered=journal.steered, policy=order.policy, inquiries=asked)

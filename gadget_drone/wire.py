@@ -140,7 +140,7 @@ class Wire:
             while (message := await self._socket.receive(self._silence_s)).type is aiohttp.WSMsgType.TEXT:
                 await self._heard(message.data)
         except (*_BROKEN, ValueError, LookupError) as exc:
-            log.debug("the connection ends: %s", exc)
+            log.debug("the connection ends: %s", type(exc).__name__)  # its text may hold a part of a frame
         finally:
             self._end()
 

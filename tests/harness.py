@@ -19,11 +19,12 @@ from typing import Any, Self
 
 import httpx
 import socketio
+from pymongo import AsyncMongoClient
 
 from gadget_api.events import EVENT_TYPES
 from gadget_api.ids import new_id
 from gadget_api.protocol import PROTOCOL_VERSION
-from gadget_code.store.mongod import private_mongod
+from gadget_code.store.mongod import private_mongod, system_url
 from tests.ports import held_port
 from tests.wire_json import WireJson
 
@@ -36,15 +37,15 @@ WAIT_S = 30.0
 
 @contextmanager
 def mongodb() -> Iterator[str]:
-    """A private MongoDB for as long as the context is open; its URL."""
+    """A private MongoDB for as long as the context is open; the URL of a user that may use every database."""
     ready: threading.Event = threading.Event()
     url: list[str] = []
     failed: list[BaseException] = []
     stop: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
     async def host(directory: Path) -> None:
-        async with private_mongod(directory) as found:
-            url.append(found)
+        async with private_mongod(directory, "unused") as found:
+            url.append(await _user_of_all_databases(directory, found))
             event = asyncio.Event()
             stop.append((asyncio.get_running_loop(), event))
             ready.set()
@@ -69,6 +70,15 @@ def mongodb() -> Iterator[str]:
             loop, event = stop[0]
             loop.call_soon_threadsafe(event.set)
             thread.join(STOP_S)
+
+
+async def _user_of_all_databases(data_dir: Path, url: str) -> str:
+    """Makes the user; `url`, as that user."""
+    roles = ["readWriteAnyDatabase", "dbAdminAnyDatabase"]
+    client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(system_url(data_dir))
+    async with client:
+        await client.admin.command("createUser", "tests", pwd="tests", roles=roles)
+    return re.sub("//.*@", "//tests:tests@", url)
 
 
 @dataclass

@@ -110,6 +110,26 @@ def test_packages_import_one_way(package: str) -> None:
         assert siblings <= ARROWS[package], f"{path.relative_to(ROOT)} imports {siblings - ARROWS[package]}"
 
 
+TIMES_OF_DAY = {
+    "gadget_drone/checkpoints/prune.py",  # the age of checkpoints, which git dates
+    "gadget_drone/checkpoints/store.py",  # the date of a commit
+    "gadget_drone/files/reading.py",  # the age of a file, which the file system dates
+}
+
+
+def test_no_duration_is_read_off_the_time_of_day() -> None:
+    """`time.time()`, and what is subtracted from `utc_now()`: somebody may set the machine's clock meanwhile."""
+    found = set()
+    for path in (path for package in PACKAGES for path in modules(package)):
+        for node in ast.walk(ast.parse(path.read_text())):
+            called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            if called == "time.time":
+                found.add(str(path.relative_to(ROOT)))
+            measured = ast.unparse(node) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) else ""
+            assert not (path.is_relative_to(ROOT / "gadget_drone") and measured.startswith("utc_now()")), path
+    assert found <= TIMES_OF_DAY
+
+
 def test_nothing_in_the_product_imports_the_tests() -> None:
     for package in PACKAGES:
         for path in modules(package):

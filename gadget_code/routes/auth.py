@@ -12,10 +12,10 @@ router = APIRouter(prefix="/auth", tags=["auth"])
 
 @router.post("/login")
 async def login(credentials: Login, request: Request, response: Response, service: WithService) -> SignedIn:
-    """Signs in by password. After ten failures in 15 minutes an account has to wait."""
+    """Signs in by password. After ten failures in 15 minutes an address has to wait with this account."""
     email = credentials.email.strip().lower()
     address = client_address(request)
-    service.login_limits.attempt(email, address)
+    await service.login_limits.attempt(email, address)
     user = await service.store.users.by_email(email)
     hashed = await service.store.users.password_hash(user.id) if user is not None else None
     matches = await service.passwords.matches(credentials.password.get_secret_value(), hashed)
@@ -63,6 +63,7 @@ async def _signed_in(service: WithService, user: User, request: Request, respons
     if await service.store.users.find({"_id": user.id}) is None:  # removed while the password was looked at
         await service.store.tokens.revoke(user=user.id)
         raise NotAuthenticated("This account is gone.")
+    service.login_limits.signed_in(user.email, client_address(request))
     set_cookie(response, service, token)
     response.headers["Cache-Control"] = "no-store"
     return SignedIn(token=token, user=user)

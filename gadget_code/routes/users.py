@@ -64,7 +64,7 @@ async def change_password(
 ) -> None:
     """Changes the password, and ends every other session and drone of the account. The first password of an account
     that was made by a sign-in link ends none."""
-    service.login_limits.attempt(user.email, client_address(request))
+    await service.login_limits.attempt(user.email, client_address(request))
     hashed = await service.store.users.password_hash(user.id)
     # An account made by a sign-in link has no password yet: whoever holds its session may set the first.
     if hashed is not None and not await service.passwords.matches(new.current_password.get_secret_value(), hashed):

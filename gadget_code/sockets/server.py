@@ -97,8 +97,8 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
             http_compression=False,
             # In the order they were sent: two events of one socket never overtake each other.
             async_handlers=False,
-            logger=logging.getLogger("gadget_code.socketio"),
-            engineio_logger=logging.getLogger("gadget_code.engineio"),
+            logger=logging.getLogger("socketio"),
+            engineio_logger=logging.getLogger("engineio"),
         )
 
     def asgi(self, app: ASGIApp) -> ASGIApp:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pymongo import AsyncMongoClient, IndexModel, ReadPreference, WriteConcern
 from pymongo.asynchronous.database import AsyncDatabase
-from pymongo.errors import ConfigurationError, PyMongoError
+from pymongo.errors import ConfigurationError, OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 
 from gadget_api.errors import ErrorCode, GadgetError, Unavailable
@@ -149,7 +149,7 @@ async def open_store(settings: Settings, *, join: bool = False) -> AsyncIterator
             yield store
         return
     with _sole_user(settings.data_dir):
-        async with private_mongod(settings.data_dir) as url, _connected(settings, url) as store:
+        async with private_mongod(settings.data_dir, settings.database) as url, _connected(settings, url) as store:
             yield store
 
 
@@ -201,6 +201,12 @@ async def _connected(settings: Settings, url: str) -> AsyncIterator[Store]:
                     "This MongoDB is no replica set; start it with --replSet and run rs.initiate() once.",
                 )
             await store.make_indexes()
+        except OperationFailure as exc:
+            raise GadgetError(
+                ErrorCode.STORE_UNAVAILABLE,
+                f"MongoDB refuses what the service needs ({exc.details.get('codeName') if exc.details else exc.code}); "
+                "give the user in GADGET_MONGODB_URL the roles readWrite and dbAdmin on GADGET_DATABASE.",
+            ) from exc
         except PyMongoError as exc:
             raise GadgetError(
                 ErrorCode.STORE_UNAVAILABLE,

@@ -2,11 +2,18 @@
 
 Data under the data directory, no TCP port, a replica set of one (so that majority writes, retryable writes and
 transactions hold), started and waited for, started again when it dies, stopped with the service. See docs/adr/0002.
+
+Every client must sign in. `mongodb.key` in the data directory is the one secret. MongoDB takes it as the password of
+its built-in user `__system`, who may do everything and who exists before any other user does. The service signs in as
+`__system` once at each start, to give its own user (readWrite and dbAdmin on one database) a password that is derived
+from the key. So there is no first user to make without a password, no second file to keep in step, and a data
+directory that has no users, or users of another key, is put right at the next start.
 """
 
 import asyncio
 import fcntl
 import hashlib
+import hmac
 import importlib.util
 import logging
 import os
@@ -25,6 +32,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_code.children import start_child, stop_child
+from gadget_code.secret_file import secret_in
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +42,10 @@ _FREE_S = 20.0  # until one that nobody needs any more has let go of the data
 _STOP_S = 15.0
 _SOCKET_NAME = "mongodb-27017.sock"  # what mongod calls it under --unixSocketPrefix
 _MAX_SOCKET_PATH = 100  # sockaddr_un holds 108 bytes on Linux, 104 on macOS
+_KEY_NAME = "mongodb.key"
+_SYSTEM = "__system"
+_USER = "gadget-code"
+_USER_NOT_FOUND = 11
 _ALREADY_INITIATED = 23
 
 
@@ -55,8 +67,9 @@ def find_mongod() -> Path:
 
 
 @asynccontextmanager
-async def private_mongod(data_dir: Path) -> AsyncIterator[str]:
-    """Runs the private server while the context is open, and gives its URL. Raises GadgetError when it cannot."""
+async def private_mongod(data_dir: Path, database: str) -> AsyncIterator[str]:
+    """Runs the private server while the context is open. Gives the URL, with the password in it, of the user that may
+    use `database`. Raises GadgetError when the server cannot run."""
     binary = find_mongod()
     data = data_dir / "mongodb"
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -65,13 +78,13 @@ async def private_mongod(data_dir: Path) -> AsyncIterator[str]:
     if run.stat().st_uid != os.getuid():
         raise GadgetError(ErrorCode.STORE_UNAVAILABLE, f"The folder {run} belongs to somebody else; remove it.")
     run.chmod(0o700)
-    server = _Mongod(binary, data, run)
-    url = _url(run)
+    _key(data_dir)
+    server = _Mongod(binary, data, run, database)
     try:
-        await server.start(url)
-        keeper = asyncio.create_task(server.keep_running(url), name="mongod keeper")
+        await server.start()
+        keeper = asyncio.create_task(server.keep_running(), name="mongod keeper")
         try:
-            yield url
+            yield _user_url(data_dir)
         finally:
             keeper.cancel()
             with suppress(asyncio.CancelledError):
@@ -81,9 +94,41 @@ async def private_mongod(data_dir: Path) -> AsyncIterator[str]:
 
 
 def running_mongod(data_dir: Path) -> str | None:
-    """The URL of the private server that another process of ours runs on this data directory, or None."""
-    run = _socket_dir(data_dir)
-    return _url(run) if _is_listening(run / _SOCKET_NAME) else None
+    """The URL that `private_mongod` gives, when another process of ours runs it on this data directory, or None."""
+    return _user_url(data_dir) if _is_listening(_socket_dir(data_dir) / _SOCKET_NAME) else None
+
+
+def system_url(data_dir: Path) -> str:
+    """The URL of the built-in user that may do everything, with the password in it: for setting up, and for tests."""
+    return _url(data_dir, _SYSTEM, _key(data_dir), "local")
+
+
+def _user_url(data_dir: Path) -> str:
+    return _url(data_dir, _USER, _password(data_dir), "admin")
+
+
+def _url(data_dir: Path, user: str, password: str, source: str) -> str:
+    socket_path = quote(str(_socket_dir(data_dir) / _SOCKET_NAME), safe="")
+    options = f"directConnection=true&authSource={source}&authMechanism=SCRAM-SHA-256"
+    return f"mongodb://{user}:{password}@{socket_path}/?{options}"
+
+
+def _password(data_dir: Path) -> str:
+    return hmac.digest(bytes.fromhex(_key(data_dir)), _USER.encode(), "sha256").hex()
+
+
+def _key(data_dir: Path) -> str:
+    """Raises GadgetError."""
+    path = data_dir / _KEY_NAME
+    try:
+        key = secret_in(path)
+        path.chmod(0o600)  # mongod refuses a key that others may read, as a copy from a backup may be
+    except (OSError, ValueError) as exc:
+        raise GadgetError(
+            ErrorCode.STORE_UNAVAILABLE,
+            f"The key of the private MongoDB, {path}, cannot be used ({exc}); remove it, and a new one is made.",
+        ) from exc
+    return key
 
 
 def _is_listening(path: Path) -> bool:
@@ -93,10 +138,6 @@ def _is_listening(path: Path) -> bool:
         except OSError:
             return False
     return True
-
-
-def _url(run: Path) -> str:
-    return f"mongodb://{quote(str(run / _SOCKET_NAME), safe='')}/?directConnection=true"
 
 
 def _socket_dir(data_dir: Path) -> Path:
@@ -109,20 +150,21 @@ def _socket_dir(data_dir: Path) -> Path:
 
 
 class _Mongod:
-    def __init__(self, binary: Path, data: Path, run: Path) -> None:
+    def __init__(self, binary: Path, data: Path, run: Path, database: str) -> None:
         self._binary = binary
         self._data = data
         self._run = run
+        self._database = database
         self._log = data.parent / "mongod.log"
         self._process: asyncio.subprocess.Process | None = None
 
-    async def start(self, url: str) -> None:
+    async def start(self) -> None:
         """Starts the process and waits until it takes writes."""
         try:
             async with asyncio.timeout(_FREE_S), self._turn_at_the_data() as held:
                 self._process = await self._spawn(held)
             async with asyncio.timeout(_START_S):
-                if await _exits_before(self._process, _make_primary(url, self._run / _SOCKET_NAME)):
+                if await _exits_before(self._process, self._set_up()):
                     raise ChildProcessError(f"it ended with status {self._process.returncode}")
         except (TimeoutError, OSError, PyMongoError) as exc:
             log.debug("mongod did not start: %s", exc)
@@ -132,13 +174,13 @@ class _Mongod:
                 ErrorCode.STORE_UNAVAILABLE, f"MongoDB did not start; its log is {self._log}: {last_words}"
             ) from None
 
-    async def keep_running(self, url: str) -> None:
+    async def keep_running(self) -> None:
         while True:
             assert self._process is not None
             status = await self._process.wait()
             log.error("mongod ended with status %s and is started again", status)
             try:
-                await self.start(url)
+                await self.start()
             except GadgetError as exc:
                 log.error("%s", exc.message)
                 await asyncio.sleep(5)
@@ -163,6 +205,18 @@ class _Mongod:
                     await asyncio.sleep(0.02)
             yield file.fileno()
 
+    async def _set_up(self) -> None:
+        """Waits until the server is a primary, and gives the service's user its password and its roles."""
+        socket_path = self._run / _SOCKET_NAME
+        # PyMongo would look again only every half second. The socket is there 0.2 s before anyone listens on it.
+        while not _is_listening(socket_path):  # noqa: ASYNC110  (another process does)
+            await asyncio.sleep(0.01)
+        data_dir = self._data.parent
+        client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(system_url(data_dir), serverSelectionTimeoutMS=1000)
+        async with client:
+            await _make_primary(client, str(socket_path))
+            await _give_password(client, _password(data_dir), self._database)
+
     async def _spawn(self, held: int) -> asyncio.subprocess.Process:
         socket_path = self._run / _SOCKET_NAME
         socket_path.unlink(missing_ok=True)
@@ -172,7 +226,14 @@ class _Mongod:
             str(self._binary),
             *("--dbpath", str(self._data), "--replSet", REPLICA_SET, "--oplogSize", "64"),
             *("--bind_ip", str(socket_path), "--unixSocketPrefix", str(self._run)),
+            *("--keyFile", str(self._data.parent / _KEY_NAME)),
+            # Without this, a server that has no users lets any local client make the first one.
+            *("--setParameter", "enableLocalhostAuthBypass=false"),
+            # CVE-2025-14847: a zlib message shows a stranger what is in the server's memory.
+            *("--networkMessageCompressors", "disabled"),
             *("--wiredTigerCacheSizeGB", "0.25", "--quiet", "--logpath", str(self._log), "--logappend"),
+            # A command that it finds slow it would log whole, with what people wrote in it.
+            *("--slowms", str(2**31 - 1)),
             *("--setParameter", "diagnosticDataCollectionEnabled=false"),
             # The journal in files of 32 MB, made when they are needed, and not of 100 MB, made ahead: a start writes
             # one, which took 0.4 of its 0.7 s, and three of them were 300 MB of an empty store.
@@ -207,27 +268,34 @@ async def _exits_before(process: asyncio.subprocess.Process, ready: Awaitable[No
                 await waiter
 
 
-async def _make_primary(url: str, socket_path: Path) -> None:
-    # PyMongo would look again only every half second. The socket is there 0.2 s before anyone listens on it.
-    while not _is_listening(socket_path):  # noqa: ASYNC110  (another process does)
-        await asyncio.sleep(0.01)
-    client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(url, serverSelectionTimeoutMS=1000)
+async def _make_primary(client: AsyncMongoClient[dict[str, Any]], host: str) -> None:
+    while True:
+        try:
+            if (await client.admin.command("hello")).get("isWritablePrimary"):
+                return
+            members = [{"_id": 0, "host": host}]
+            await client.admin.command("replSetInitiate", {"_id": REPLICA_SET, "members": members})
+        except OperationFailure as exc:
+            if exc.code != _ALREADY_INITIATED:
+                raise
+            await _follow_the_socket(client, host)
+        except PyMongoError as exc:
+            log.debug("mongod is not ready: %s", exc)
+        await asyncio.sleep(0.02)
+
+
+async def _give_password(client: AsyncMongoClient[dict[str, Any]], password: str, database: str) -> None:
+    account: dict[str, Any] = {
+        "pwd": password,
+        "roles": [{"role": role, "db": database} for role in ("readWrite", "dbAdmin")],
+        "mechanisms": ["SCRAM-SHA-256"],
+    }
     try:
-        while True:
-            try:
-                if (await client.admin.command("hello")).get("isWritablePrimary"):
-                    return
-                members = [{"_id": 0, "host": str(socket_path)}]
-                await client.admin.command("replSetInitiate", {"_id": REPLICA_SET, "members": members})
-            except OperationFailure as exc:
-                if exc.code != _ALREADY_INITIATED:
-                    raise
-                await _follow_the_socket(client, str(socket_path))
-            except PyMongoError as exc:
-                log.debug("mongod is not ready: %s", exc)
-            await asyncio.sleep(0.02)
-    finally:
-        await client.close()
+        await client.admin.command("updateUser", _USER, **account)
+    except OperationFailure as exc:
+        if exc.code != _USER_NOT_FOUND:
+            raise
+        await client.admin.command("createUser", _USER, **account)
 
 
 async def _follow_the_socket(client: AsyncMongoClient[dict[str, Any]], host: str) -> None:

@@ -18,7 +18,6 @@ from gadget_api.inquiries import (
     InquiryKind,
     InquiryStatus,
 )
-from gadget_api.model import utc_now
 from gadget_api.permissions import Rule, Trust, Verdict
 from gadget_api.work_order import WorkOrder
 from gadget_drone.agent.control import Control
@@ -64,7 +63,7 @@ class Inquiries:
         `key` names the inquiry within the turn: asked again after a crash it is the same one, with the same answer.
         """
         inquiry_id = self._id(key)
-        now = utc_now()
+        now = self._events.clock.now()
         inquiry = Inquiry(
             id=inquiry_id,
             created_at=now,

@@ -14,7 +14,6 @@ from gadget_api.errors import ErrorCode, ErrorInfo, GadgetError, Unavailable
 from gadget_api.events import Notice, WorkOrderComplete
 from gadget_api.history import is_command
 from gadget_api.inquiries import InquiryKind, InquiryStatus
-from gadget_api.model import utc_now
 from gadget_api.traces import Tracer
 from gadget_api.turns import ChatTurnStatus
 from gadget_api.work_order import OrderProject, WorkOrder
@@ -240,7 +239,7 @@ async def _clone(plan: TurnPlan, events: EventStream) -> Path:
 def _complete(
     plan: TurnPlan, events: EventStream, status: ChatTurnStatus, message: str, error: ErrorInfo | None = None
 ) -> None:
-    duration_ms = int((utc_now() - plan.received_at).total_seconds() * 1000)
+    duration_ms = int((events.clock.now() - plan.received_at).total_seconds() * 1000)
     events.emit(
         WorkOrderComplete,
         success=status is ChatTurnStatus.FINISHED,

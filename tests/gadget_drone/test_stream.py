@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gadget_api.clock import SteadyClock
 from gadget_api.events import Notice, Step, ToolCall
 from gadget_api.messages import AssistantMessage, FinishReason, Usage
 from gadget_api.providers import ModelPrice
@@ -56,6 +58,7 @@ def stream_to(
     price: ModelPrice | None = None,
     max_unacked_bytes: int = MAX_UNACKED_BYTES,
     overdue_s: float = 60.0,
+    clock: SteadyClock | None = None,
 ) -> EventStream:
     return EventStream(
         turn_id="t1",
@@ -67,6 +70,7 @@ def stream_to(
         price=price,
         max_unacked_bytes=max_unacked_bytes,
         overdue_s=overdue_s,
+        clock=clock,
     )
 
 
@@ -330,3 +334,12 @@ def test_whatever_happens_on_the_wire_the_receiver_gets_all_of_it_in_order(
             )
 
     asyncio.run(play())
+
+
+async def test_a_clock_that_is_set_back_in_a_turn_moves_no_event_of_it(journal: Journal) -> None:
+    wall, elapsed_s = [datetime(2026, 11, 22, 12, tzinfo=UTC)], [0.0]
+    stream = stream_to(Wire(), journal, clock=SteadyClock(lambda: wall[0], lambda: elapsed_s[0]))
+    begun = stream.emit(Notice, level="info", code="cloning", message="First").at
+    wall[0] -= timedelta(hours=1)
+    elapsed_s[0] += 3
+    assert stream.emit(Notice, level="info", code="cloning", message="Then").at - begun == timedelta(seconds=3)

@@ -57,40 +57,82 @@ async def test_an_unknown_user_costs_as_much_as_a_wrong_password() -> None:
     assert unknown == known
 
 
-def test_an_account_waits_after_ten_failures_whatever_the_address() -> None:
+class Pauses:
+    """Notes what was slept."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+async def test_an_address_waits_with_an_account_after_ten_failures_and_no_other_does() -> None:
     clock = Clock()
     limits = LoginLimits(clock)
-    for n in range(10):
-        limits.attempt("ada", f"address {n}")
+    for _ in range(10):
+        await limits.attempt("ada", "192.0.2.1")
     with pytest.raises(TooMany) as refused:
-        limits.attempt("ada", "yet another")
+        await limits.attempt("ada", "192.0.2.1")
     assert refused.value.retry_after_s == 15 * 60 + 1
-    limits.attempt("grace", "address 1")
+    await limits.attempt("ada", "192.0.2.2")
+    await limits.attempt("grace", "192.0.2.1")
     clock.now += 15 * 60
-    limits.attempt("ada", "address 1")
+    await limits.attempt("ada", "192.0.2.1")
 
 
-def test_an_address_waits_after_fifty_failures_whatever_the_account() -> None:
+async def test_the_addresses_of_one_ipv6_network_are_one() -> None:
     limits = LoginLimits(Clock())
-    for n in range(50):
-        limits.attempt(f"user {n}", "address")
+    for n in range(10):
+        await limits.attempt("ada", f"2001:db8:0:1::{n:x}")
     with pytest.raises(TooMany):
-        limits.attempt("another", "address")
-    limits.attempt("another", "elsewhere")
+        await limits.attempt("ada", "2001:db8:0:1:ffff::1")
+    await limits.attempt("ada", "2001:db8:0:2::1")
 
 
-def test_who_signs_in_rightly_is_never_counted() -> None:
+async def test_an_address_waits_after_fifty_failures_whatever_the_account() -> None:
+    limits = LoginLimits(Clock())
+    limits.signed_in("grace", "192.0.2.1")
+    for n in range(50):
+        await limits.attempt(f"user {n}", "192.0.2.1")
+    with pytest.raises(TooMany):
+        await limits.attempt("another", "192.0.2.1")
+    await limits.attempt("another", "192.0.2.2")
+    await limits.attempt("grace", "192.0.2.1")  # who has signed in from there before goes on
+
+
+async def test_guesses_from_many_addresses_are_slowed_and_never_refused_for_good() -> None:
+    clock, pauses = Clock(), Pauses()
+    limits = LoginLimits(clock, pauses)
+    limits.signed_in("ada", "192.0.2.1")
+    for n in range(50):
+        await limits.attempt("ada", f"198.51.100.{n}")
+    assert pauses.slept == []
+    for n in range(5):
+        await limits.attempt("ada", f"203.0.113.{n}")
+    assert pauses.slept == [2, 4, 6, 8, 10]
+    with pytest.raises(TooMany, match="try again in a few seconds"):
+        await limits.attempt("ada", "203.0.113.9")
+    await limits.attempt("ada", "192.0.2.1")
+    await limits.attempt("grace", "203.0.113.9")
+    clock.now += 10
+    await limits.attempt("ada", "203.0.113.9")
+    assert pauses.slept[5:] == [2]
+
+
+async def test_who_signs_in_rightly_is_never_counted() -> None:
     limits = LoginLimits(Clock())
     for n in range(200):
-        limits.attempt(f"user {n % 20}", "office")
+        await limits.attempt(f"user {n % 20}", "office")
         limits.succeeded(f"user {n % 20}", "office")
 
 
-def test_the_memory_of_failures_is_bounded() -> None:
+async def test_the_memory_of_failures_is_bounded() -> None:
     limits = LoginLimits(Clock())
     for n in range(12_000):
-        limits.attempt(f"user {n}", f"address {n}")
-    assert len(limits._attempts) == 10_000
+        await limits.attempt(f"user {n}", f"address {n}")
+        limits.signed_in(f"user {n}", f"address {n}")
+    assert len(limits._failures) == len(limits._known) == 10_000
 
 
 async def test_a_token_is_kept_as_its_hash_alone(store: Store) -> None:

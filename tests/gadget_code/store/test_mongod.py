@@ -5,8 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,13 +18,6 @@ from gadget_code.settings import Settings
 from gadget_code.store.database import open_store
 from gadget_code.store.mongod import private_mongod, running_mongod
 from tests.harness import START_S, Web, clean_environment, until
-
-
-@pytest.fixture
-def data_dir() -> Iterator[Path]:
-    """With a short path, as a home directory's is."""
-    with tempfile.TemporaryDirectory(prefix="gc-") as directory:
-        yield Path(directory) / "data"
 
 
 def mongods(data_dir: Path) -> list[int]:
@@ -66,7 +57,7 @@ async def writes(url: str) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 async def test_it_listens_on_no_port_and_its_socket_is_in_a_closed_folder(data_dir: Path) -> None:
-    async with private_mongod(data_dir) as url:
+    async with private_mongod(data_dir, "test") as url:
         await writes(url)
         [pid] = mongods(data_dir)
         links = open_files(pid)
@@ -82,11 +73,11 @@ async def test_it_listens_on_no_port_and_its_socket_is_in_a_closed_folder(data_d
 async def test_what_was_written_is_there_in_the_next_run_even_after_a_kill_and_in_another_place(
     data_dir: Path,
 ) -> None:
-    async with private_mongod(data_dir) as url:
+    async with private_mongod(data_dir, "test") as url:
         await writes(url)
     moved = data_dir.with_name("moved")
     data_dir.rename(moved)
-    async with private_mongod(moved) as url:
+    async with private_mongod(moved, "test") as url:
         client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(url)
         async with client:
             assert await client.test.things.count_documents({}) == 1
