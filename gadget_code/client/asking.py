@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+import termios
 from collections.abc import Awaitable, Callable
 
 from rich.console import Console
@@ -22,6 +23,8 @@ class Asking:
 
     async def ask(self, inquiry: Inquiry) -> Answer:
         """Asks until there is an answer that fits. Raises EOFError when nobody is there to answer."""
+        # What was typed before the question was shown does not answer it.
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
         self._show(inquiry)
         while True:
             self._console.print(Text("> ", style="bold"), end="")
@@ -41,7 +44,14 @@ class Asking:
             default = "  (if nobody answers)" if choice.id == inquiry.default.choice else ""
             self._console.print(Text(f"  {number}  {clean(choice.label)}{default}"))
         if inquiry.takes_text:
-            self._console.print(Text("A number, or your answer in words.", style="dim"))
+            self._console.print(Text(_how(inquiry), style="dim"))
+
+
+def _how(inquiry: Inquiry) -> str:
+    """How an answer in words is given."""
+    if inquiry.kind is InquiryKind.APPROVAL:
+        return f"A number. To deny it and tell the agent what to do instead: {DENY} and your words."
+    return "A number, or your answer in words."
 
 
 def _understood(inquiry: Inquiry, line: str) -> Answer:

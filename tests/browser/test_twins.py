@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import FilePayload, Page, expect
 
 from gadget_ai.testing.script import Script
 from gadget_ai.testing.server import ScriptedServer
@@ -81,7 +81,7 @@ def test_two_providers_drones_projects_and_sessions_of_one_name_are_told_apart(
 def test_one_picture_twice_is_shown_twice(stage: Stage, open_page: OpenPage) -> None:
     page = open_page(stage.user, stage.path)
     expect(page.get_by_label("Prompt", exact=True)).to_be_visible()
-    chosen = {"name": "pixel.png", "mimeType": "image/png", "buffer": PIXEL}
+    chosen = FilePayload(name="pixel.png", mimeType="image/png", buffer=PIXEL)
     page.locator("input[type=file]").set_input_files([chosen] * 2)
     expect(page.get_by_role("button", name="Remove pixel.png")).to_have_count(2)
     played = stage.turn()

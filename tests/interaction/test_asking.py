@@ -86,7 +86,18 @@ def write_once(request: RequestView) -> Reply:
 
 @pytest.mark.parametrize(
     ("typed", "is_written"),
-    [("1\n", True), ("yes\n", True), ("deny use docs instead\n", False), ("what?\nn\n", False)],
+    [
+        ("1\n", True),
+        ("yes\n", True),
+        ("deny use docs instead\n", False),
+        ("what?\nn\n", False),
+        # Words that ask for something else allow nothing, whatever they begin with.
+        ("1 but carefully\nn\n", False),
+        ("once, please\nn\n", False),
+        ("once please\nn\n", False),
+        ("yes but carefully\nn\n", False),
+        ("2 with yarn\nn\n", False),
+    ],
 )
 async def test_an_approval_is_given_where_the_turn_is_shown(
     stage_for: Any, terminal: Terminal, typed: str, is_written: bool
@@ -104,6 +115,21 @@ async def test_an_approval_is_given_where_the_turn_is_shown(
     if "docs" in typed:
         told = [message["content"] for message in stage.model.requests[1].messages if message["role"] == "tool"]
         assert "use docs instead" in told[0]
+
+
+async def test_what_was_typed_before_the_question_was_shown_does_not_answer_it(
+    stage_for: Any, terminal: Terminal
+) -> None:
+    stage = await stage_for(Script(write_once))
+    screen = Screen(terminal, "prompt", "Write it.", "--session", stage.session["_id"], "--level", "ask")
+    try:
+        screen.type("1\n")
+        await screen.until(lambda shown: "> " in shown)
+        screen.type("n\n")
+        assert await screen.ended() == 0, screen.shown
+    finally:
+        screen.close()
+    assert not (stage.checkout / "new.txt").exists()
 
 
 async def test_a_question_that_is_answered_elsewhere_waits_on_no_terminal(stage_for: Any, terminal: Terminal) -> None:
