@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gadget_api.inquiries import DENY, ONCE, Answer, Inquiry, InquiryKind
-from gadget_code.client.render import Terminal, clean
+from gadget_code.client.render import Terminal, clean, warning_of
 
 _MAX_LINE_BYTES = 64 * 1024
 
@@ -40,6 +40,9 @@ class Asking:
             self._console.print(Text(clean(inquiry.detail)))
         for verdict in inquiry.verdicts:
             self._console.print(Text(clean(verdict.because), style="dim"))
+        labels = [choice.label for choice in inquiry.choices]
+        if warning := warning_of(inquiry.title, inquiry.detail, *labels):
+            self._console.print(Text(warning, style="bold red"))
         for number, choice in enumerate(inquiry.choices, 1):
             default = "  (if nobody answers)" if choice.id == inquiry.default.choice else ""
             self._console.print(Text(f"  {number}  {clean(choice.label)}{default}"))

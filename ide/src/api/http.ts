@@ -1,5 +1,6 @@
 /** REST: JSON in and out, and every failure one kind of error that says what to do. */
 import type { ErrorCode, Problem } from "./types";
+import { marked } from "../disguise";
 import { t } from "../text";
 import { PAGE_HEADER, pageKey } from "./page-key";
 
@@ -99,5 +100,5 @@ export function query(fields: Record<string, string | number | boolean | null | 
 
 /** What a person is told of whatever was thrown. */
 export function said(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  return marked(error instanceof Error ? error.message : String(error));
 }
