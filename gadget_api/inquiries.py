@@ -50,7 +50,8 @@ GO_ON, STOP = "goOn", "stop"
 
 
 class Answer(WireModel):
-    """`choice`, `text`, or both: a text with `deny` tells the model what to do instead."""
+    """`choice`, `text`, or both. With `deny`, the text tells the model what to do instead; no other choice of an
+    approval takes a text."""
 
     choice: str | None = None
     text: Annotated[str, StringConstraints(max_length=MAX_ANSWER_BYTES)] | None = None
@@ -86,15 +87,18 @@ class Inquiry(WireModel):
     answered_at: UtcTime | None = None
 
     def check(self, answer: Answer) -> str | None:
-        """Why `answer` is none to this; None when it is."""
+        """Why this does not take `answer`; None when it does."""
         if answer.choice is None and not (answer.text or "").strip():
             return "Say which choice, or answer in words."
         if answer.choice is not None and answer.choice not in {choice.id for choice in self.choices}:
             return f"There is no choice {answer.choice!r:.60}; there are: {', '.join(c.id for c in self.choices)}."
         if answer.choice is None and self.kind is InquiryKind.APPROVAL:
-            return f"Choose one of {', '.join(c.id for c in self.choices)}; words may go with it."
-        if answer.choice is None and not self.takes_text:
-            return "This takes one of its choices, not words alone."
+            return f"Choose one of {', '.join(c.id for c in self.choices)}; words may go with {DENY} alone."
+        if self.kind is InquiryKind.APPROVAL and answer.choice != DENY and (answer.text or "").strip():
+            # Words that ask for something else would change nothing: what was asked about would run as it is.
+            return f"Words go with {DENY} alone: it is not run, and the agent reads what to do instead."
+        if (answer.text or "").strip() and not self.takes_text:
+            return "This takes one of its choices, and no words."
         return None
 
 

@@ -52,6 +52,8 @@ class Registration(WireModel):
 
 class SignedIn(WireModel):
     token: str
+    """Two halves with a point between them. A browser has the first as its cookie; its page keeps the second, and sends
+    it in the header `X-Gadget-Page` and as `page` in the socket's `auth`."""
     user: User
 
 

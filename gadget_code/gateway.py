@@ -27,6 +27,8 @@ _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
+    # Another port of this host shares the browser's cache: it takes nothing from there.
+    (b"cross-origin-resource-policy", b"same-origin"),
 )
 
 

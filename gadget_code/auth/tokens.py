@@ -1,5 +1,10 @@
 """Tokens: opaque, kept as their SHA-256, looked up by it. The token's kind is what makes a connection an IDE's or a
-drone's; nothing else a client says does."""
+drone's; nothing else a client says does.
+
+An IDE's token has two halves. A browser keeps one in the session cookie, which it sends to every port of the host, and
+one in the storage of the page's origin, which no other port reads. The service takes both together: the hash is that
+of the whole token, so that a half matches nothing.
+"""
 
 import hashlib
 import secrets
@@ -43,6 +48,11 @@ class Identity:
     """The registration a drone token is bound to; None before it has registered."""
 
 
+def page_token(cookie: str | None, key: str | None) -> str | None:
+    """The token of a page, from its cookie and from the key that the page keeps; None where one of them is missing."""
+    return f"{cookie}.{key}" if cookie and key else None
+
+
 def hash_of(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
@@ -62,6 +72,8 @@ class TokenStore:
     ) -> tuple[str, datetime]:
         """A fresh token in the clear (told once, never stored), and when it ends."""
         token = secrets.token_urlsafe(32)
+        if kind is TokenKind.IDE:
+            token += f".{secrets.token_urlsafe(32)}"
         now = utc_now()
         life = {TokenKind.IDE: IDE_LIFE, TokenKind.DRONE: DRONE_LIFE, TokenKind.SIGN_IN: SIGN_IN_LIFE}[kind]
         document: Document = {

@@ -3,13 +3,14 @@
 import asyncio
 import os
 import sys
+import termios
 from collections.abc import Awaitable, Callable
 
 from rich.console import Console
 from rich.text import Text
 
 from gadget_api.inquiries import DENY, ONCE, Answer, Inquiry, InquiryKind
-from gadget_code.client.render import Terminal, clean
+from gadget_code.client.render import Terminal, clean, warning_of
 
 _MAX_LINE_BYTES = 64 * 1024
 
@@ -22,6 +23,8 @@ class Asking:
 
     async def ask(self, inquiry: Inquiry) -> Answer:
         """Asks until there is an answer that fits. Raises EOFError when nobody is there to answer."""
+        # What was typed before the question was shown does not answer it.
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
         self._show(inquiry)
         while True:
             self._console.print(Text("> ", style="bold"), end="")
@@ -37,11 +40,21 @@ class Asking:
             self._console.print(Text(clean(inquiry.detail)))
         for verdict in inquiry.verdicts:
             self._console.print(Text(clean(verdict.because), style="dim"))
+        labels = [choice.label for choice in inquiry.choices]
+        if warning := warning_of(inquiry.title, inquiry.detail, *labels):
+            self._console.print(Text(warning, style="bold red"))
         for number, choice in enumerate(inquiry.choices, 1):
             default = "  (if nobody answers)" if choice.id == inquiry.default.choice else ""
             self._console.print(Text(f"  {number}  {clean(choice.label)}{default}"))
         if inquiry.takes_text:
-            self._console.print(Text("A number, or your answer in words.", style="dim"))
+            self._console.print(Text(_how(inquiry), style="dim"))
+
+
+def _how(inquiry: Inquiry) -> str:
+    """How an answer in words is given."""
+    if inquiry.kind is InquiryKind.APPROVAL:
+        return f"A number. To deny it and tell the agent what to do instead: {DENY} and your words."
+    return "A number, or your answer in words."
 
 
 def _understood(inquiry: Inquiry, line: str) -> Answer:

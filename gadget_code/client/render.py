@@ -1,7 +1,6 @@
 """A turn on a terminal: text as it streams, a line for each tool, a spinner while there is nothing to read."""
 
 import json
-import re
 import sys
 from typing import Any, Protocol, TextIO
 
@@ -9,10 +8,11 @@ from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
+from gadget_api.disguise import is_disguised, marked
 from gadget_api.errors import ErrorInfo
 from gadget_api.turns import TurnStats
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+DISGUISED = "It has characters that hide or look like others: they are shown as marks such as ⟦U+202E⟧."
 _MAX_PARAMS = 100
 
 
@@ -86,6 +86,8 @@ class Terminal:
                 self._line("? ", "bold yellow", clean(inquiry["title"]))
                 if inquiry["detail"]:
                     self._line("", "", clean(inquiry["detail"]))
+                if warning := warning_of(inquiry["title"], inquiry["detail"]):
+                    self._line("! ", "bold red", warning)
                 self._line("", "", f"Answer with: gadget-code inquiry answer {inquiry['_id']} CHOICE")
                 self._spin("waiting for an answer")
             case "inquiryAnswered":
@@ -114,7 +116,7 @@ class Terminal:
         if self._console.is_terminal:
             self._spin(reason or "starting")
         else:
-            self._console.print(Text(reason, style="dim"))
+            self._console.print(Text(clean(reason), style="dim"))
 
     def close(self) -> None:
         self._stop_spinner()
@@ -133,7 +135,7 @@ class Terminal:
 
     def _line(self, head: str, style: str, rest: str) -> None:
         self._end_text()
-        self._console.print(Text.assemble((head, style), (rest, "dim")))
+        self._console.print(Text.assemble((clean(head), style), (rest, "dim")))
 
     def _summary(self, payload: dict[str, Any]) -> None:
         self._end_text()
@@ -163,8 +165,13 @@ class Terminal:
 
 
 def clean(text: str) -> str:
-    """Without control characters: what a model says must not steer the terminal."""
-    return _CONTROL.sub("�", text.replace("\r\n", "\n"))
+    """With marks for what steers a terminal, hides, or looks like something else: others wrote it."""
+    return marked(text.replace("\r\n", "\n"))
+
+
+def warning_of(*texts: str) -> str:
+    """What a person is told when one of the texts that is shown has such marks; "" where none has."""
+    return DISGUISED if any(is_disguised(text.replace("\r\n", "\n")) for text in texts) else ""
 
 
 def _brief(params: dict[str, Any]) -> str:

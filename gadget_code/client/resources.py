@@ -8,7 +8,7 @@ from typing import Any
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.ids import new_id
 from gadget_code.client.api import ApiClient
-from gadget_code.client.render import clean
+from gadget_code.client.render import clean, warning_of
 
 
 async def project_add(api: ApiClient, arguments: argparse.Namespace) -> None:
@@ -97,6 +97,7 @@ async def inquiry_show(api: ApiClient, arguments: argparse.Namespace) -> None:
     inquiry = await api.get(f"/inquiries/{arguments.which}")
     lines = [f"{inquiry['status']}: {clean(inquiry['title'])}", clean(inquiry["detail"])]
     lines += [clean(verdict["because"]) for verdict in inquiry["verdicts"]]
+    lines.append(warning_of(inquiry["title"], inquiry["detail"], *(choice["label"] for choice in inquiry["choices"])))
     lines += [f"  {choice['id']}  {clean(choice['label'])}" for choice in inquiry["choices"]]
     _say(arguments, inquiry, "\n".join(line for line in lines if line))
 
@@ -221,8 +222,8 @@ async def _the_one(api: ApiClient, path: str, key: str, wanted: str) -> dict[str
 
 def _say_diff(arguments: argparse.Namespace, diff: dict[str, Any]) -> None:
     parts = [file["diff"] or f"{file['status']}  {file['path']}\n" for file in diff["files"]]
-    _say(arguments, diff, clean("".join(parts)).rstrip() or "Nothing changed.")
+    _say(arguments, diff, "".join(parts).rstrip() or "Nothing changed.")
 
 
 def _say(arguments: argparse.Namespace, data: Any, text: str) -> None:
-    print(json.dumps(data) if arguments.json else text)
+    print(json.dumps(data) if arguments.json else clean(text))

@@ -7,11 +7,12 @@ from fastapi import Depends, Query, Request, Response
 from gadget_api.errors import NotAllowed, NotAuthenticated
 from gadget_api.tokens import TokenKind
 from gadget_api.users import User
-from gadget_code.auth.tokens import IDE_LIFE, Identity
+from gadget_code.auth.tokens import IDE_LIFE, Identity, page_token
 from gadget_code.service import Service
 from gadget_code.store.records import MAX_PAGE
 
 COOKIE = "gadget_session"
+PAGE_HEADER = "X-Gadget-Page"
 
 
 def get_service(request: Request) -> Service:
@@ -19,11 +20,11 @@ def get_service(request: Request) -> Service:
 
 
 def presented_token(request: Request) -> str | None:
-    """The bearer token of a request, else its session cookie."""
+    """The bearer token of a request, else the two halves that a page sends: its cookie and its header."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and token:
         return token.strip()
-    return request.cookies.get(COOKIE)
+    return page_token(request.cookies.get(COOKIE), request.headers.get(PAGE_HEADER))
 
 
 async def get_identity(request: Request, service: Annotated[Service, Depends(get_service)]) -> Identity:
@@ -76,9 +77,10 @@ def client_address(request: Request) -> str:
 
 
 def set_cookie(response: Response, service: Service, token: str) -> None:
+    """Sets the cookie's half of `token`; the page keeps the other."""
     response.set_cookie(
         COOKIE,
-        token,
+        token.partition(".")[0],
         max_age=int(IDE_LIFE.total_seconds()),
         httponly=True,
         samesite="strict",

@@ -13,7 +13,7 @@ from gadget_api.commands import DroneStatusChanged
 from gadget_api.errors import ErrorCode, GadgetError, NotAllowed, NotAuthenticated, TooMany
 from gadget_api.protocol import PROTOCOL_VERSION
 from gadget_api.tokens import TokenKind
-from gadget_code.auth.tokens import Identity
+from gadget_code.auth.tokens import Identity, page_token
 from gadget_code.routes.access import COOKIE
 from gadget_code.service import Service
 from gadget_code.sockets.rooms import drone_room, user_room
@@ -197,7 +197,8 @@ class Connections:
                 f"The client speaks protocol {theirs!s:.20} and the server {PROTOCOL_VERSION}; update {behind}.",
                 ErrorCode.PROTOCOL_MISMATCH,
             )
-        token = auth.get("token") or _cookie(environ)
+        key = auth.get("page")
+        token = auth.get("token") or page_token(_cookie(environ), key if isinstance(key, str) else None)
         identity = await self._service.store.tokens.identify(token) if isinstance(token, str) else None
         if identity is None or identity.kind is TokenKind.SIGN_IN:
             raise NotAuthenticated("The token is missing, revoked or expired; sign in again.")

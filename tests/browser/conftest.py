@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import (
@@ -20,6 +21,8 @@ from playwright.sync_api import (
     Error,
     Page,
     Playwright,
+    StorageState,
+    StorageStateCookie,
     expect,
     sync_playwright,
 )
@@ -142,11 +145,11 @@ def open_page(browser: Browser, faults: list[str]) -> Iterator[Callable[..., Pag
 
     def open_(user: User | None, path: str = "/", url: str | None = None, **options: Any) -> Page:
         base = url or (user.url if user is not None else "")
-        context = browser.new_context(base_url=base, **{"viewport": {"width": 1280, "height": 800}, **options})
+        state = None if user is None else signed_in(user, base)
+        options = {"viewport": {"width": 1280, "height": 800}, "storage_state": state, **options}
+        context = browser.new_context(base_url=base, **options)
         contexts.append(context)
         context.set_default_timeout(WAIT_MS)
-        if user is not None:
-            context.add_cookies([{"name": "gadget_session", "value": user.token, "url": base}])
         page = context.new_page()
         listen(page, faults)
         page.goto(path)
@@ -156,6 +159,16 @@ def open_page(browser: Browser, faults: list[str]) -> Iterator[Callable[..., Pag
     for context in contexts:
         context.close()
     assert faults == []
+
+
+def signed_in(user: User, base: str) -> StorageState:
+    """What a browser keeps of a sign-in at `base`: half of the token as its cookie, half in the page's storage."""
+    half, key = user.token.split(".")
+    cookie: StorageStateCookie = {
+        **{"name": "gadget_session", "value": half, "domain": urlsplit(base).hostname or "", "path": "/"},
+        **{"expires": -1, "httpOnly": True, "secure": False, "sameSite": "Strict"},
+    }
+    return {"cookies": [cookie], "origins": [{"origin": base, "localStorage": [{"name": "gadget.page", "value": key}]}]}
 
 
 def listen(page: Page, faults: list[str]) -> None:

@@ -170,7 +170,7 @@ def test_a_turn_is_begun_watched_and_stopped_by_keyboard_alone(stage: Stage, ope
     # Back from the prompt, past its own buttons and docks, to the choices.
     for _ in range(20):
         page.keyboard.press("Shift+Tab")
-        if page.evaluate("() => document.activeElement.textContent.trim()") == "deny":
+        if page.evaluate("() => document.activeElement.textContent.trim()") == "Deny":
             break
     page.keyboard.press("Enter")
     answered = stage.loop.run(stage.drone.until("answerInquiry"))

@@ -349,7 +349,7 @@ def test_pictures_are_shown_and_other_bytes_are_not(site: Site, open_page: OpenP
     item(page, "out.bin").click()
     expect(panel(page).get_by_text("This file is no UTF-8 text")).to_be_visible()
     with page.expect_download() as download:
-        panel(page).get_by_role("link", name=re.compile("^Download")).last.click()
+        panel(page).get_by_role("button", name=re.compile("^Download")).last.click()
     assert Path(download.value.path()).read_bytes() == bytes(range(256))
 
 

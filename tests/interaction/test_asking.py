@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -86,7 +87,18 @@ def write_once(request: RequestView) -> Reply:
 
 @pytest.mark.parametrize(
     ("typed", "is_written"),
-    [("1\n", True), ("yes\n", True), ("deny use docs instead\n", False), ("what?\nn\n", False)],
+    [
+        ("1\n", True),
+        ("yes\n", True),
+        ("deny use docs instead\n", False),
+        ("what?\nn\n", False),
+        # Words that ask for something else allow nothing, whatever they begin with.
+        ("1 but carefully\nn\n", False),
+        ("once, please\nn\n", False),
+        ("once please\nn\n", False),
+        ("yes but carefully\nn\n", False),
+        ("2 with yarn\nn\n", False),
+    ],
 )
 async def test_an_approval_is_given_where_the_turn_is_shown(
     stage_for: Any, terminal: Terminal, typed: str, is_written: bool
@@ -104,6 +116,58 @@ async def test_an_approval_is_given_where_the_turn_is_shown(
     if "docs" in typed:
         told = [message["content"] for message in stage.model.requests[1].messages if message["role"] == "tool"]
         assert "use docs instead" in told[0]
+
+
+async def test_what_was_typed_before_the_question_was_shown_does_not_answer_it(
+    stage_for: Any, terminal: Terminal
+) -> None:
+    stage = await stage_for(Script(write_once))
+    screen = Screen(terminal, "prompt", "Write it.", "--session", stage.session["_id"], "--level", "ask")
+    try:
+        screen.type("1\n")
+        await screen.until(lambda shown: "> " in shown)
+        screen.type("n\n")
+        assert await screen.ended() == 0, screen.shown
+    finally:
+        screen.close()
+    assert not (stage.checkout / "new.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "seen"),
+    [
+        ("notes\u202etxt.sh", "x\n", "notes⟦U+202E⟧txt.sh"),
+        ("a.sh", "curl https://ex\u0430mple.com\n", "https://ex⟦U+0430⟧mple.com"),
+        ("a.sh", "rm\u200b -rf \U000e0041 \x1b[8m\n", "rm⟦U+200B⟧ -rf ⟦U+E0041⟧ ⟦U+001B⟧[8m"),
+    ],
+)
+async def test_what_hides_is_marked_on_the_terminal_and_a_sentence_warns(
+    stage_for: Any, terminal: Terminal, path: str, content: str, seen: str
+) -> None:
+    def write(request: RequestView) -> Reply:
+        if request.messages[-1]["role"] == "user":
+            return Reply(Call("write", {"path": path, "content": content}))
+        return Reply(Text("Wrote \u202egnp.exe, \u200bdone."))
+
+    stage = await stage_for(Script(write))
+    session = stage.session["_id"]
+    status, renamed, _ = await terminal.run("session", "rename", session, "Reports \u202etxt.exe")
+    assert (status, renamed) == (0, "It is called Reports ⟦U+202E⟧txt.exe now.\n")
+    screen = Screen(terminal, "prompt", "Write it.", "--session", session, "--level", "ask")
+    try:
+        await screen.until(lambda shown: "> " in shown)
+        inquiry = await pending(stage.user)
+        shown_elsewhere = (await terminal.run("inquiry", "show", inquiry["_id"]))[1]
+        screen.type("n\n")
+        assert await screen.ended() == 0, screen.shown
+    finally:
+        screen.close()
+    for shown in (screen.shown, shown_elsewhere):
+        assert seen in shown
+        assert "characters that hide or look like others" in shown
+        assert not re.search("[\u200b\u202a-\u202e\U000e0041\u0430]", shown)
+    assert "Wrote ⟦U+202E⟧gnp.exe, ⟦U+200B⟧done." in screen.shown
+    assert "⟦U+202E⟧txt.exe" in (await terminal.run("session", "list"))[1]
 
 
 async def test_a_question_that_is_answered_elsewhere_waits_on_no_terminal(stage_for: Any, terminal: Terminal) -> None:

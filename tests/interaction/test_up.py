@@ -118,7 +118,8 @@ async def test_a_persons_own_repository_is_worked_on_where_it_is(own_repository:
             signed_in = await browser.post("/api/v1/auth/link", json=body)
             assert signed_in.status_code == 200
             assert "HttpOnly" in signed_in.headers["set-cookie"]
-            assert (await browser.get("/api/v1/users/me")).json()["isAdmin"] is True
+            page_key = {"X-Gadget-Page": signed_in.json()["token"].split(".")[1]}
+            assert (await browser.get("/api/v1/users/me", headers=page_key)).json()["isAdmin"] is True
             assert (await browser.post("/api/v1/auth/link", json=body)).status_code == 401
             page = await browser.get("/")
             assert page.status_code == 200

@@ -315,7 +315,8 @@ async def test_the_same_prompt_is_one_turn_whichever_way_and_however_often_it_co
 
 
 async def test_cross_site_requests_are_refused(http: httpx.AsyncClient, user: User) -> None:
-    cookie = {"Cookie": f"gadget_session={user.token}"}
+    half, key = user.token.split(".")
+    cookie = {"Cookie": f"gadget_session={half}", "X-Gadget-Page": key}
     body = {"name": "n", "slug": "s", "gitUrl": "https://example.org/a"}
     for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}):
         answer = await http.post("/api/v1/projects", json=body, headers={**cookie, **headers})

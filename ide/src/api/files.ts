@@ -1,7 +1,7 @@
 /** The files of a session's project: listed, found, read and changed on the drone that holds the workspace. */
 import type { DeletedFiles, FileList, FoundFiles, RenameFile, SavedFile } from "./types";
 import { t } from "../text";
-import { ApiError, query, request, send } from "./http";
+import { ApiError, download, query, request, send } from "./http";
 
 /** As in gadget_api/files.py: the largest file that may be saved, and so edited. */
 export const MAX_WRITTEN_BYTES = 2 * 1024 * 1024;
@@ -46,9 +46,13 @@ export function filesOf(session: string): FilesApi {
   };
 }
 
-/** Where a file is fetched from to be kept. */
-export function downloadUrl(session: string, path: string): string {
-  return `/api/v1/sessions/${session}/files/content` + query({ path, download: true });
+/** Where the bytes of a file are. */
+export function contentPath(session: string, path: string, download?: true): string {
+  return `/sessions/${session}/files/content` + query({ path, download });
+}
+
+export function downloadFile(session: string, path: string): Promise<void> {
+  return download(contentPath(session, path, true));
 }
 
 async function read(path: string, known: string | undefined): Promise<ReadFile | null> {

@@ -1,9 +1,13 @@
 /** REST: JSON in and out, and every failure one kind of error that says what to do. */
 import type { ErrorCode, Problem } from "./types";
+import { marked } from "../disguise";
 import { t } from "../text";
+import { PAGE_HEADER, pageKey } from "./page-key";
 
 const PREFIX = "/api/v1";
 const MOST_MS = 30_000;
+const MOST_FILE_MS = 600_000;
+const KEPT_MS = 60_000; // a file that the browser is still taking
 
 export class ApiError extends Error {
   constructor(
@@ -43,20 +47,40 @@ export async function text(path: string): Promise<string> {
   return (await send("GET", path)).text();
 }
 
+/** The bytes at `path`. */
+export async function blob(path: string): Promise<Blob> {
+  return (await send("GET", path, { mostMs: MOST_FILE_MS })).blob();
+}
+
+/** Saves what is at `path` as a file, under the name that the service gives it. */
+export async function download(path: string): Promise<void> {
+  const answer = await send("GET", path, { mostMs: MOST_FILE_MS });
+  const named = answer.headers.get("Content-Disposition") ?? "";
+  const link = document.createElement("a");
+  const encoded = /filename\*=UTF-8''([^;]+)/.exec(named)?.[1];
+  link.download = encoded !== undefined ? decodeURIComponent(encoded) : (/filename="([^"]+)"/.exec(named)?.[1] ?? "download");
+  link.href = URL.createObjectURL(await answer.blob());
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), KEPT_MS);
+}
+
 export interface Sent {
   body?: BodyInit;
   headers?: Record<string, string>;
   cache?: RequestCache;
+  mostMs?: number;
   /** Statuses that are answers, and no failures. */
   alsoFine?: number[];
 }
 
 /** Raises ApiError, unless the answer is one. */
 export async function send(method: Method, path: string, sent: Sent = {}): Promise<globalThis.Response> {
-  const { body = null, headers = {}, cache, alsoFine = [] } = sent;
+  const { body = null, cache, mostMs = MOST_MS, alsoFine = [] } = sent;
+  const key = pageKey();
+  const headers = { ...sent.headers, ...(key === null ? {} : { [PAGE_HEADER]: key }) };
   let answer: globalThis.Response;
   try {
-    const signal = AbortSignal.timeout(MOST_MS);
+    const signal = AbortSignal.timeout(mostMs);
     answer = await fetch(PREFIX + path, { method, headers, body, cache, credentials: "same-origin", signal });
   } catch {
     throw new ApiError("serverUnreachable", t.errors.unreachable, 0);
@@ -76,5 +100,5 @@ export function query(fields: Record<string, string | number | boolean | null | 
 
 /** What a person is told of whatever was thrown. */
 export function said(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  return marked(error instanceof Error ? error.message : String(error));
 }

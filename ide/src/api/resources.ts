@@ -1,5 +1,6 @@
 /** What the service keeps, by name. */
 import { query, request, upload } from "./http";
+import { dropPageKey, keepPageKey } from "./page-key";
 import type {
   AccountChanges,
   ChatSession,
@@ -67,10 +68,18 @@ export const changeUser = (id: string, changes: AccountChanges) => request<User>
 export const removeUser = (id: string) => request<void>("DELETE", `/users/${id}`);
 export const newSignInLink = (id: string) => request<SignInLink>("POST", `/users/${id}/sign-in-link`);
 export const changeMe = (changes: UserChanges) => request<User>("PATCH", "/users/me", changes);
-export const signIn = (email: string, password: string) =>
-  request<SignedIn>("POST", "/auth/login", { email, password });
-export const signInByLink = (token: string) => request<SignedIn>("POST", "/auth/link", { token });
-export const signOut = () => request<void>("POST", "/auth/logout");
+export const signIn = (email: string, password: string) => entered(request<SignedIn>("POST", "/auth/login", { email, password }));
+export const signInByLink = (token: string) => entered(request<SignedIn>("POST", "/auth/link", { token }));
+export async function signOut(): Promise<void> {
+  await request<void>("POST", "/auth/logout");
+  dropPageKey();
+}
+
+async function entered(signedIn: Promise<SignedIn>): Promise<User> {
+  const { token, user } = await signedIn;
+  keepPageKey(token);
+  return user;
+}
 export const setPassword = (currentPassword: string, newPassword: string) =>
   request<void>("POST", "/users/me/password", { currentPassword, newPassword });
 

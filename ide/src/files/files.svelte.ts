@@ -1,5 +1,5 @@
 /** The files of one session: the tree, what changed, and the tabs. It outlives the panel that shows it. */
-import { downloadUrl, type FilesApi, filesOf } from "../api/files";
+import { downloadFile, type FilesApi, filesOf } from "../api/files";
 import { ApiError, said } from "../api/http";
 import * as resources from "../api/resources";
 import type { Diff, FileEntry } from "../api/types";
@@ -164,8 +164,8 @@ export class Files {
     this.touched([path]);
   }
 
-  downloadUrl(path: string): string {
-    return downloadUrl(this.session, path);
+  download(path: string): Promise<void> {
+    return downloadFile(this.session, path);
   }
 
   /** Every draft is written now. */

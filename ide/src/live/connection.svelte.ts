@@ -2,6 +2,7 @@
 import { io, type Socket } from "socket.io-client";
 
 import { ApiError } from "../api/http";
+import { pageKey } from "../api/page-key";
 import type { ErrorCode, ErrorInfo, Pushes, Requests } from "../api/types";
 import { t } from "../text";
 
@@ -26,7 +27,8 @@ export class Connection {
     this.socket = io({
       autoConnect: false,
       transports: ["websocket"],
-      auth: { protocolVersion: PROTOCOL_VERSION }, // who we are, the cookie says
+      // The cookie goes along by itself; the service takes both together.
+      auth: (give) => give({ protocolVersion: PROTOCOL_VERSION, page: pageKey() }),
       reconnectionDelay: 250,
       reconnectionDelayMax: 5000,
       timeout: 10_000,

@@ -2,6 +2,7 @@
 import DOMPurify from "dompurify";
 import { Marked, type Tokens } from "marked";
 
+import { marked } from "../disguise";
 import { t } from "../text";
 
 const escaped = (text: string) =>
@@ -54,7 +55,12 @@ let isReady = false;
 export function toHtml(source: string): string {
   if (!isReady) {
     isReady = true;
+    // Here, for an entity such as &#x202e; is a character by now.
+    DOMPurify.addHook("uponSanitizeElement", (node) => {
+      if (node.nodeType === Node.TEXT_NODE) node.nodeValue = marked(node.nodeValue ?? "");
+    });
     DOMPurify.addHook("afterSanitizeAttributes", (element) => {
+      if (element.hasAttribute("title")) element.setAttribute("title", marked(element.getAttribute("title")!));
       if (element.tagName !== "A") return;
       element.setAttribute("rel", "noopener noreferrer nofollow");
       element.setAttribute("target", "_blank");

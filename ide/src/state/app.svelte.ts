@@ -2,6 +2,7 @@
 import { createContext } from "svelte";
 
 import { ApiError, onSignedOut } from "../api/http";
+import { followOtherTabs } from "../api/page-key";
 import * as api from "../api/resources";
 import type { ChatTurn, Inquiry, User, UserChanges } from "../api/types";
 import { Connection } from "../live/connection.svelte";
@@ -38,6 +39,7 @@ export class App {
     this.router.start();
     this.preferences.apply();
     onSignedOut(() => this.forget());
+    followOtherTabs();
     addEventListener("hashchange", () => {
       // A link that is opened where this page is open already.
       if (location.hash.startsWith("#sign-in=")) location.reload();
@@ -46,7 +48,7 @@ export class App {
     if (link !== null) {
       history.replaceState(null, "", location.pathname); // it is good once, and nobody's to copy
       try {
-        this.enter((await api.signInByLink(link)).user);
+        this.enter(await api.signInByLink(link));
         return;
       } catch (error) {
         // Whoever is signed in already needs no link.

@@ -1,4 +1,5 @@
 /** Tells a person who looks elsewhere, where they asked for it. */
+import { marked } from "../disguise";
 import type { Preferences } from "./preferences.svelte";
 
 export class Notifier {
@@ -8,7 +9,7 @@ export class Notifier {
     const isInFront = document.visibilityState === "visible" && document.hasFocus();
     if (isInFront || !this.preferences.notify || !("Notification" in window)) return;
     if (Notification.permission !== "granted") return;
-    const shown = new Notification(title, { body, tag: title });
+    const shown = new Notification(marked(title), { body: marked(body), tag: title });
     shown.onclick = () => {
       window.focus();
       open();

@@ -30,15 +30,21 @@ async def test_a_password_signs_in_and_the_token_opens_what_is_the_users(web: We
         assert answer.json().keys() == {"token", "user"}
         assert answer.headers["cache-control"] == "no-store"
         cookie = answer.headers["set-cookie"]
-        assert cookie.startswith(f"gadget_session={answer.json()['token']};")
+        half, key = answer.json()["token"].split(".")
+        assert cookie.startswith(f"gadget_session={half};")
         assert {part.strip().lower() for part in cookie.split(";")[1:]} == {
             "httponly",
             "max-age=604800",
             "path=/",
             "samesite=strict",
         }
-        # The cookie alone is enough, as in a browser.
-        assert (await http.get("/users/me")).json()["email"] == user.email
+        # The cookie, which `http` sends by itself, opens something with the page's key, and alone nothing.
+        problem(await http.get("/users/me"), 401, "notAuthenticated")
+        assert (await http.get("/users/me", headers={"X-Gadget-Page": key})).json()["email"] == user.email
+        http.cookies.clear()
+        problem(await http.get("/users/me", headers={"X-Gadget-Page": key}), 401, "notAuthenticated")
+        for alone in (half, key, f"{key}.{half}", f"{half}.", f".{key}"):
+            problem(await http.get("/users/me", headers={"Authorization": f"Bearer {alone}"}), 401, "notAuthenticated")
 
 
 async def test_behind_https_the_cookie_is_secure(settings_for: Any) -> None:

@@ -60,17 +60,17 @@ async def test_an_inquiry_is_a_document_that_any_client_answers_and_the_drone_is
             assert [i["_id"] for i in (await user.get("/inquiries", **query))["items"]] == [inquiry["_id"]]
         assert (await user.get("/inquiries", status="answered"))["items"] == []
         reply = await elsewhere.call(
-            "answerInquiry", {"inquiryId": inquiry["_id"], "choice": "once", "text": "Carefully."}
+            "answerInquiry", {"inquiryId": inquiry["_id"], "choice": "deny", "text": "Carefully."}
         )
         assert reply == {"ok": True}
         await watching.until(lambda name, p: name == "inquiryChanged" and p["inquiry"]["status"] == "answered")
     put = await drone.until("answerInquiry")
-    answer = {"choice": "once", "text": "Carefully."}
+    answer = {"choice": "deny", "text": "Carefully."}
     assert put == {"turnId": turn["_id"], "inquiryId": inquiry["_id"], "status": "answered", "answer": answer}
     # The same again is no other; another is refused.
     again = await user.post(f"/inquiries/{inquiry['_id']}/answer", answer)
     assert (again["status"], again["answer"]) == ("answered", answer)
-    other = await user.http.post(f"/inquiries/{inquiry['_id']}/answer", json={"choice": "deny"})
+    other = await user.http.post(f"/inquiries/{inquiry['_id']}/answer", json={"choice": "once"})
     problem(other, 409, "inquiryClosed")
     await drone.send(played.event("inquiryAnswered", answer=answered(inquiry)))
     await drone.acked(turn["_id"], 2)
@@ -83,6 +83,32 @@ async def test_an_answer_that_is_none_is_refused(user: User, drone: PlayedDrone,
         problem(await user.http.post(f"/inquiries/{inquiry['_id']}/answer", json=body), 422, "invalidRequest")
     problem(await user.http.post(f"/inquiries/{new_id()}/answer", json={"choice": "once"}), 404, "notFound")
     assert (await user.get(f"/inquiries/{inquiry['_id']}"))["status"] == "pending"
+
+
+@pytest.mark.parametrize("choice", ["once", "session", "project"])
+async def test_words_that_ask_for_something_else_never_allow(
+    user: User, drone: PlayedDrone, turn: dict[str, Any], choice: str
+) -> None:
+    inquiry = await asked(drone, Played(turn), turn)
+    said = {"choice": choice, "text": "Use yarn."}
+    refused = problem(await user.http.post(f"/inquiries/{inquiry['_id']}/answer", json=said), 422, "invalidRequest")
+    assert "deny" in refused["detail"]
+    async with Ide(user) as ide:
+        reply = await ide.call("answerInquiry", {"inquiryId": inquiry["_id"], **said})
+    assert reply["error"]["code"] == "invalidRequest"
+    assert (await user.get(f"/inquiries/{inquiry['_id']}"))["status"] == "pending"
+    assert drone.count("answerInquiry") == 0
+
+
+async def test_a_budget_is_not_raised_with_words_that_nobody_reads(
+    user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
+    choices = [{"id": name, "label": name} for name in ("goOn", "stop")]
+    inquiry = await asked(
+        drone, Played(turn), turn, kind="budget", choices=choices, takesText=False, default={"choice": "stop"}
+    )
+    said = {"choice": "goOn", "text": "But only three more steps."}
+    problem(await user.http.post(f"/inquiries/{inquiry['_id']}/answer", json=said), 422, "invalidRequest")
 
 
 async def test_of_many_answers_at_once_through_two_processes_one_counts(mongodb_url: str, tmp_path: Path) -> None:
