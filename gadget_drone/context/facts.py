@@ -70,8 +70,8 @@ class Facts:
             later -= section.size_bytes
             section.shorten(max(room // 2, room - later))
             room -= section.size_bytes
-        written = {section.name: section for section in sections if section.lines}
-        return "\n".join([HEADER, *(f"\n{name}\n" + "\n".join(written[name].lines) for name in _SECTIONS if name in written)])
+        sections.sort(key=lambda section: _SECTIONS.index(section.name))
+        return "\n".join([HEADER, *("\n".join(["", one.name, *one.lines]) for one in sections if one.lines)])
 
     def _sections(self) -> list["_Section"]:
         """The most important one first."""
