@@ -55,6 +55,9 @@ class Settings(BaseSettings):
         le=24 * 365,
         description="Hours for which a turn waits for an answer of its user; then the default counts.",
     )
+    storage_mib: int = Field(
+        5120, ge=1, le=2**30, description="MiB of large tool outputs and images that each user may keep, together."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much is logged.")
     log_format: Literal["text", "json"] = Field("text", description="How it is logged.")
     allow_private_urls: bool = Field(

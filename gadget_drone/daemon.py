@@ -62,7 +62,9 @@ class Daemon:
         self._name = name
         self._sandbox = sandbox
         self._occupancy = Occupancy(workspace.file)
-        self._uploads = Uploads(workspace.blobs_dir, server)
+        self._uploads = Uploads(
+            workspace.blobs_dir, server, on_full=lambda turn, message: self._turns.note_full(turn, message)
+        )
         self._supervisor = Supervisor()
         self._standing = Standing() if sandbox.kind == "bubblewrap" else None
         self._states = SessionStates()

@@ -11,7 +11,7 @@ from pymongo.asynchronous.collection import AsyncCollection
 from gadget_api.budgets import Spent
 from gadget_api.drones import DroneRegistration
 from gadget_api.errors import Conflict, NotFound
-from gadget_api.ids import id_after, new_id
+from gadget_api.ids import first_id, id_after, new_id
 from gadget_api.model import utc_now
 from gadget_api.turn_states import COMPLETE, END, REFUSE, Transition
 from gadget_api.turns import MAX_STEERS, ChatTurn, ChatTurnStatus, Steer, Waiting
@@ -340,16 +340,26 @@ class TurnStore(Records[ChatTurn]):
             await self.collection.update_many(query, changes, hint="session")
         return turns
 
-    async def images_of(self, session: str) -> list[str]:
-        """The images that its turns name."""
+    async def only_in(self, session: str) -> list[str]:
+        """The images that its turns name, and no other session's."""
         with store_errors():
-            return [str(i) for i in await self.collection.distinct("store.images", {"session": session})]
-
-    async def unused(self, images: list[str]) -> list[str]:
-        """Those that no turn names."""
-        with store_errors():
-            used = set(await self.collection.distinct("store.images", {"store.images": {"$in": images}}))
+            images = [str(i) for i in await self.collection.distinct("store.images", {"session": session})]
+            others = {"store.images": {"$in": images}, "session": {"$ne": session}}
+            used = set(await self.collection.distinct("store.images", others))
         return [image for image in images if image not in used]
+
+    async def orphaned_sessions(self, before: datetime) -> list[tuple[str, str]]:
+        """User and id of each session that is gone while turns of it, made `before` then, are here."""
+        pipeline: list[Document] = [
+            {"$sort": {"session": 1, "_id": -1}},
+            {"$group": {"_id": "$session", "turn": {"$first": "$_id"}, "user": {"$first": "$user"}}},
+            {"$match": {"turn": {"$lt": first_id(before)}}},
+            {"$lookup": {"from": "sessions", "localField": "_id", "foreignField": "_id", "as": "kept"}},
+            {"$match": {"kept": []}},
+        ]
+        with store_errors():
+            found = await self.collection.aggregate(pipeline, hint="session")
+            return [(str(row["user"]), str(row["_id"])) async for row in found]
 
     async def delete_session(self, session: str) -> None:
         with store_errors():

@@ -249,6 +249,8 @@ export const t = {
     chartCost: "Cost per day",
     measure: "Shown",
     tokens: "Tokens",
+    storage: "Outputs and images",
+    stored: (used: string, most: string) => `${used} of ${most}`,
   },
   rules: {
     title: "Permissions",
