@@ -37,7 +37,7 @@ async def test_an_output_past_the_quota_is_cut_with_a_notice_and_the_turn_goes_o
     turn = await stage.ide.submit(stage.session["_id"], "Print a lot.")
 
     def is_notice(event: dict[str, Any]) -> bool:
-        return event["type"] == "notice" and event["code"] == "storageFull"
+        return (event["type"], event.get("code")) == ("notice", "storageFull")
 
     async def noticed() -> bool:
         return any(map(is_notice, stage.ide.events(turn["_id"])))
