@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from gadget_api.budgets import Budget
+
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -57,6 +59,18 @@ class Settings(BaseSettings):
     )
     storage_mib: int = Field(
         5120, ge=1, le=2**30, description="MiB of large tool outputs and images that each user may keep, together."
+    )
+    turn_budget: Budget = Field(
+        Budget(),
+        description="What a turn may use before it pauses and asks, where neither its session nor its user says "
+        'otherwise, such as `{"steps": 200, "usd": 5, "minutes": 60}`; `tokens` may be limited, too.',
+    )
+    session_budget: Budget = Field(Budget(), description="The same for all turns of a session together.")
+    unusual_turn: Budget = Field(
+        Budget(steps=100, usd=2.0, minutes=30.0),
+        description="A turn that uses more than this, and five times as much as the largest of its session's last 20 "
+        "(where that has fewer than 3, of its user's), is shown to its user as unusual. It goes on. What is not named "
+        "is not watched; `{}` switches it off.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much is logged.")
     log_format: Literal["text", "json"] = Field("text", description="How it is logged.")

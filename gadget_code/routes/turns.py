@@ -96,6 +96,14 @@ async def cancel_turn(turn_id: str, caller: IdeCaller, service: WithService) -> 
     return Done()
 
 
+@router.post("/{turn_id}/seen")
+async def see_turn(turn_id: str, caller: IdeCaller, service: WithService) -> Done:
+    """The user has looked at the turn: its `unusualAt` becomes null, until the turn has used twice as much."""
+    turn = await service.store.turns.owned(caller.user, turn_id)
+    await service.rooms.tell_turn(await service.store.turns.seen(turn))
+    return Done()
+
+
 @router.post("/{turn_id}/steer")
 async def steer_turn(turn_id: str, new: NewSteer, caller: IdeCaller, service: WithService) -> Done:
     await service.verbs.steer(caller.user, turn_id, new.content, new.steer_id or new_id())

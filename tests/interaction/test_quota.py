@@ -39,8 +39,8 @@ async def test_an_output_past_the_quota_is_cut_with_a_notice_and_the_turn_goes_o
     def is_notice(event: dict[str, Any]) -> bool:
         return (event["type"], event.get("code")) == ("notice", "storageFull")
 
-    async def noticed() -> bool:
-        return any(map(is_notice, stage.ide.events(turn["_id"])))
+    async def noticed() -> bool | None:
+        return any(map(is_notice, stage.ide.events(turn["_id"]))) or None
 
     await until(noticed)
     await stage.let_go()
@@ -59,9 +59,9 @@ async def test_an_output_past_the_quota_is_cut_with_a_notice_and_the_turn_goes_o
     await stage.ide.until_complete(turn["_id"])
     [call] = [event for event in await stage.user.events(turn["_id"]) if event["type"] == "toolCall"]
 
-    async def is_kept() -> bool:
+    async def is_kept() -> bool | None:
         path = f"/turns/{turn['_id']}/blobs/{call['blob']['blobId']}"
-        return len((await stage.user.http.get(path)).content) == 300_000
+        return len((await stage.user.http.get(path)).content) == 300_000 or None
 
     await until(is_kept)
     assert (await stage.user.get("/usage/storage"))["blobBytes"] == 300_000
