@@ -57,8 +57,8 @@ class Settings(BaseSettings):
         le=24 * 365,
         description="Hours for which a turn waits for an answer of its user; then the default counts.",
     )
-    storage_mib: int = Field(
-        5120, ge=1, le=2**30, description="MiB of large tool outputs and images that each user may keep, together."
+    storage_mb: int = Field(
+        5000, ge=1, le=10**9, description="MB of large tool outputs and images that each user may keep, together."
     )
     turn_budget: Budget = Field(
         Budget(),

@@ -30,7 +30,7 @@ from gadget_code.store.install import InstallStore
 from gadget_code.store.mongod import private_mongod, running_mongod
 from gadget_code.store.projects import ProjectStore
 from gadget_code.store.providers import ProviderStore
-from gadget_code.store.quota import MIB, Quota
+from gadget_code.store.quota import MB, Quota
 from gadget_code.store.records import Document
 from gadget_code.store.sessions import SessionStore
 from gadget_code.store.turns import TurnStore
@@ -199,7 +199,7 @@ async def _connected(settings: Settings, url: str) -> AsyncIterator[Store]:
             read_concern=ReadConcern("majority"),
             read_preference=ReadPreference.PRIMARY,
         )
-        store = Store.of(database, vault, settings.keep_deltas, settings.storage_mib * MIB)
+        store = Store.of(database, vault, settings.keep_deltas, settings.storage_mb * MB)
         try:
             answer = await client.admin.command("hello")
             if not answer.get("setName"):

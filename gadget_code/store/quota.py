@@ -17,7 +17,7 @@ from gadget_api.usage import StorageUsage
 from gadget_code.store.records import Document, store_errors
 from gadget_code.store.transactions import in_transaction
 
-MIB = 1024**2
+MB = 1_000_000
 
 
 class Quota:
@@ -52,8 +52,8 @@ class Quota:
     def _check(self, used: StorageUsage) -> None:
         if used.bytes > self._max_bytes:
             raise StorageFull(
-                f"Your large outputs and images may have {self._max_bytes // MIB:,} MiB in all. Delete sessions that "
-                "you no longer need, or ask the administrator for more (GADGET_STORAGE_MIB)."
+                f"Your large outputs and images may have {self._max_bytes // MB:,} MB in all. Delete sessions that "
+                "you no longer need, or ask the administrator for more (GADGET_STORAGE_MB)."
             )
 
     async def _used(self, user: str, session: AsyncClientSession | None) -> StorageUsage:

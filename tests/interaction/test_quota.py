@@ -13,7 +13,7 @@ from tests.interaction.conftest import HELD
 
 @pytest.fixture(scope="module")
 def web(mongodb_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
-    with a_web(tmp_path_factory.mktemp("web"), mongodb_url, GADGET_STORAGE_MIB="1") as process:
+    with a_web(tmp_path_factory.mktemp("web"), mongodb_url, GADGET_STORAGE_MB="1") as process:
         yield process
 
 

@@ -125,6 +125,7 @@ export const turnDiff = (id: string) => request<Diff>("GET", `/turns/${id}/diff`
 export const steps = (turn: string) => all<TurnEvent>(`/turns/${turn}/steps`);
 
 export const pendingInquiries = () => all<Inquiry>("/inquiries", { status: "pending" });
+export const seenTurn = (turn: string) => request<void>("POST", `/turns/${turn}/seen`);
 export const storage = () => request<StorageUsage>("GET", "/usage/storage");
 export const usage = (by: UsageBy, from: string) => request<UsageReport>("GET", "/usage" + query({ by, from }));
 

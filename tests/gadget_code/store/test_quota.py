@@ -13,7 +13,7 @@ from gadget_api.images import ImageRef
 from gadget_code.store.blobs import PART_BYTES, BlobStore
 from gadget_code.store.database import Store, open_store
 from gadget_code.store.images import ImageStore
-from gadget_code.store.quota import MIB, Quota
+from gadget_code.store.quota import MB, Quota
 from gadget_code.turns.deleting import delete_orphans
 from tests.gadget_code.peers import PlayedDrone, a_finished_turn, a_session, a_web, problem
 from tests.harness import User, Web
@@ -21,8 +21,8 @@ from tests.harness import User, Web
 
 @pytest.fixture
 async def small(settings_for: Any) -> AsyncIterator[Store]:
-    """A store in which each user may keep 1 MiB."""
-    async with open_store(settings_for(storage_mib=1)) as opened:
+    """A store in which each user may keep 1 MB."""
+    async with open_store(settings_for(storage_mb=1)) as opened:
         yield opened
         await opened.database.client.drop_database(opened.database.name)
 
@@ -32,7 +32,7 @@ def image(data: bytes) -> ImageRef:
 
 
 async def test_outputs_and_images_share_one_quota_and_each_user_has_an_own(small: Store) -> None:
-    await small.blobs.put("u", "t", "b", 0, bytes(MIB - 10))
+    await small.blobs.put("u", "t", "b", 0, bytes(MB - 10))
     await small.images.put("u", "1", image(b"12345678"), b"12345678")
     with pytest.raises(StorageFull, match="Delete sessions"):
         await small.images.put("u", "2", image(b"abc"), b"abc")
@@ -41,20 +41,20 @@ async def test_outputs_and_images_share_one_quota_and_each_user_has_an_own(small
     await small.images.put("v", "2", image(b"abc"), b"abc")
     await small.blobs.put("u", "t", "c", 0, b"ab")
     used = await small.quota.used("u")
-    assert (used.blob_bytes, used.image_bytes, used.max_bytes) == (MIB - 8, 8, MIB)
+    assert (used.blob_bytes, used.image_bytes, used.max_bytes) == (MB - 8, 8, MB)
 
 
 async def test_what_is_there_already_is_taken_again_when_the_quota_is_used_up(small: Store) -> None:
-    await small.blobs.put("u", "t", "b", 0, bytes(MIB - 8))
+    await small.blobs.put("u", "t", "b", 0, bytes(MB - 8))
     await small.images.put("u", "1", image(b"12345678"), b"12345678")
     await small.images.put("u", "1", image(b"12345678"), b"12345678")
-    await small.blobs.put("u", "t", "b", 0, bytes(MIB - 8))
+    await small.blobs.put("u", "t", "b", 0, bytes(MB - 8))
     with pytest.raises(StorageFull):  # it grows
-        await small.blobs.put("u", "t", "b", 0, bytes(MIB - 7))
+        await small.blobs.put("u", "t", "b", 0, bytes(MB - 7))
 
 
 async def test_a_blob_that_does_not_fit_leaves_no_part(settings_for: Any) -> None:
-    async with open_store(settings_for(storage_mib=12)) as store:
+    async with open_store(settings_for(storage_mb=12)) as store:
         await store.blobs.put("u", "t", "b", 0, bytes(PART_BYTES))
         with pytest.raises(StorageFull):
             await store.blobs.put("u", "t", "b", PART_BYTES, bytes(PART_BYTES))
@@ -63,9 +63,9 @@ async def test_a_blob_that_does_not_fit_leaves_no_part(settings_for: Any) -> Non
 
 
 async def test_of_many_at_once_through_two_processes_as_many_are_kept_as_fit(small: Store) -> None:
-    other = Quota(small.database, MIB)
+    other = Quota(small.database, MB)
     second = BlobStore(small.blobs.collection, other), ImageStore(small.images.collection, other)
-    size = MIB // 8
+    size = MB // 8
 
     async def put(n: int) -> bool:
         blobs, images = (small.blobs, small.images) if n % 2 else second
@@ -84,7 +84,7 @@ async def test_of_many_at_once_through_two_processes_as_many_are_kept_as_fit(sma
 
     kept = await asyncio.gather(*map(put, range(24)))
     assert sum(kept) == 8
-    assert (await small.quota.used("u")).bytes == MIB
+    assert (await small.quota.used("u")).bytes == MB
 
 
 async def test_a_process_that_dies_while_it_adds_leaves_nothing(small: Store) -> None:
@@ -92,18 +92,18 @@ async def test_a_process_that_dies_while_it_adds_leaves_nothing(small: Store) ->
         pass
 
     async def write(session: Any) -> int:
-        await small.blobs.collection.insert_one({"_id": "x", "user": "u", "sizeBytes": MIB}, session=session)
+        await small.blobs.collection.insert_one({"_id": "x", "user": "u", "sizeBytes": MB}, session=session)
         raise Died
 
     with pytest.raises(Died):
         await small.quota.add("u", write)
     assert (await small.quota.used("u")).bytes == 0
-    await small.blobs.put("u", "t", "b", 0, bytes(MIB))
+    await small.blobs.put("u", "t", "b", 0, bytes(MB))
 
 
 @pytest.fixture(scope="module")
 def web(mongodb_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
-    with a_web(tmp_path_factory.mktemp("web"), mongodb_url, GADGET_STORAGE_MIB="1") as process:
+    with a_web(tmp_path_factory.mktemp("web"), mongodb_url, GADGET_STORAGE_MB="1") as process:
         yield process
 
 
@@ -117,11 +117,11 @@ async def test_over_rest_it_is_507_with_what_to_do_and_a_deleted_session_gives_i
 ) -> None:
     session = await a_session(user)
     turn = (await a_finished_turn(user, drone, session, "one"))["_id"]
-    assert (await put_blob(user, drone, turn, "b", MIB - 5)).status_code == 204
+    assert (await put_blob(user, drone, turn, "b", MB - 5)).status_code == 204
     refused = await put_blob(user, drone, turn, "c", 6)
     problem(refused, 507, "storageFull")
-    assert "GADGET_STORAGE_MIB" in refused.json()["detail"]
-    assert await user.get("/usage/storage") == {"blobBytes": MIB - 5, "imageBytes": 0, "maxBytes": MIB}
+    assert "GADGET_STORAGE_MB" in refused.json()["detail"]
+    assert await user.get("/usage/storage") == {"blobBytes": MB - 5, "imageBytes": 0, "maxBytes": MB}
     whole = await user.http.get(f"/turns/{turn}/blobs/c")
     problem(whole, 404, "notFound")
     assert "no room" in whole.json()["detail"]
@@ -132,9 +132,9 @@ async def test_over_rest_it_is_507_with_what_to_do_and_a_deleted_session_gives_i
 async def test_a_fork_that_does_not_fit_is_refused_and_leaves_nothing(user: User, drone: PlayedDrone) -> None:
     session = await a_session(user)
     turn = (await a_finished_turn(user, drone, session, "one"))["_id"]
-    assert (await put_blob(user, drone, turn, "b", MIB - 5)).status_code == 204
+    assert (await put_blob(user, drone, turn, "b", MB - 5)).status_code == 204
     problem(await user.http.post(f"/sessions/{session['_id']}/fork", json={}), 507, "storageFull")
-    assert (await user.get("/usage/storage"))["blobBytes"] == MIB - 5
+    assert (await user.get("/usage/storage"))["blobBytes"] == MB - 5
     assert len((await user.get("/sessions"))["items"]) == 1
 
 
