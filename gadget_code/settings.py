@@ -68,7 +68,7 @@ class Settings(BaseSettings):
     session_budget: Budget = Field(Budget(), description="The same for all turns of a session together.")
     unusual_turn: Budget = Field(
         Budget(steps=100, usd=2.0, minutes=30.0),
-        description="A turn that uses more than this, and five times as much as the largest of its session's last 20 "
+        description="A turn that uses more than this, and five times as much as the largest of its session's last 10 "
         "(where that has fewer than 3, of its user's), is shown to its user as unusual. It goes on. What is not named "
         "is not watched; `{}` switches it off.",
     )

@@ -12,7 +12,6 @@ ROOT = Path(__file__).parent.parent
 LOCKS = sorted(path.stem for path in (ROOT / "requirements").glob("*.lock"))
 EXTRAS = ("test", "local", "web", "drone")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-_HOST = re.compile(r"://|@|--(?:extra-)?index-url|--find-links|--trusted-host")
 
 
 def locked(name: str) -> list[Requirement]:
@@ -66,7 +65,7 @@ def _node_wheel() -> str:
 @pytest.mark.parametrize("name", LOCKS)
 def test_every_locked_package_has_hashes_and_no_host(name: str) -> None:
     text = (ROOT / "requirements" / f"{name}.lock").read_text()
-    assert not _HOST.search(text)
+    assert "://" not in text
     for line in text.replace("\\\n", " ").splitlines():
         assert re.fullmatch(r"[^ ]+==[^ ]+ (?:; [^\\]+? )?(?:\s*--hash=sha256:[0-9a-f]{64}\s*)+", line), line[:200]
 

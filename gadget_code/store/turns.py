@@ -47,7 +47,7 @@ INDEXES = [
 ]
 
 
-_RECENT, _ENOUGH = 20, 3
+_RECENT, _ENOUGH = 10, 3
 """Turns that are looked at for what is usual, and how many of a session are enough to speak for it."""
 _SEARCHED = 20_000
 """Characters of a prompt, and of an answer, that a search finds. Ten prompts of 900,000 bytes were not through an index

@@ -296,13 +296,13 @@ def test_a_turn_that_uses_far_more_than_others_is_marked_until_its_user_looks(
 ) -> None:
     page = open_page(stage.user, "/usage")
     played = stage.turn()
-    fields = {"level": "warning", "code": "turnUnusual", "message": "This turn has used 100 model calls."}
-    stage.send(played.event("notice", **fields))
+    message = "This turn has used 100 model calls."
+    stage.send(played.event("notice", level="warning", code="turnUnusual", message=message))
     sessions = page.get_by_role("navigation", name="Sessions")
     expect(sessions).to_contain_text("uses far more than other turns")
     expect(page).to_have_title(re.compile(r"^\(1\) "))
     sessions.get_by_role("link").first.click()
-    expect(log_of(page)).to_contain_text("This turn has used 100 model calls.")
+    expect(log_of(page)).to_contain_text(message)
     expect(sessions).not_to_contain_text("uses far more than other turns")
     expect(sessions).to_contain_text("working")
 
