@@ -182,8 +182,8 @@ async def test_a_large_session_costs_no_more_than_a_small_one(own_web: Web, admi
         for (ask, room), of_small in zip(asks, of_small_one, strict=True):
             of_large = await _cost(admin, ask, large)
             assert of_small["commands"] > 0
-            # `watch` answers the latest 20 turns, `turn` looks at the latest 10 for what is usual; the small session has
-            # fewer.
+            # `watch` answers the latest 20 turns, `turn` looks at the latest 10 for what is usual. The small session
+            # has fewer.
             assert of_large["commands"] <= of_small["commands"] + 1, (ask.__name__, of_small, of_large)
             assert of_large["documents"] <= of_small["documents"] + room + 2, (ask.__name__, of_small, of_large)
             assert of_large["keys"] <= of_small["keys"] + room + 4, (ask.__name__, of_small, of_large)
