@@ -1,6 +1,7 @@
 """Settings of the web service, from the environment (`GADGET_*`), built once at the entry and passed on."""
 
 import ipaddress
+import json
 import os
 from datetime import timedelta
 from pathlib import Path
@@ -60,13 +61,15 @@ class Settings(BaseSettings):
     storage_mb: int = Field(
         5000, ge=1, le=10**9, description="MB of large tool outputs and images that each user may keep, together."
     )
-    turn_budget: Budget = Field(
+    turn_budget: Annotated[Budget, NoDecode] = Field(
         Budget(),
         description="What a turn may use before it pauses and asks, where neither its session nor its user says "
         'otherwise, such as `{"steps": 200, "usd": 5, "minutes": 60}`; `tokens` may be limited, too.',
     )
-    session_budget: Budget = Field(Budget(), description="The same for all turns of a session together.")
-    unusual_turn: Budget = Field(
+    session_budget: Annotated[Budget, NoDecode] = Field(
+        Budget(), description="The same for all turns of a session together."
+    )
+    unusual_turn: Annotated[Budget, NoDecode] = Field(
         Budget(steps=100, usd=2.0, minutes=30.0),
         description="A turn that uses more than this, and five times as much as the largest of its session's last 10 "
         "(where that has fewer than 3, of its user's), is shown to its user as unusual. It goes on. What is not named "
@@ -87,6 +90,14 @@ class Settings(BaseSettings):
             if isinstance(value, str)
             else value
         )
+
+    @field_validator("turn_budget", "session_budget", "unusual_turn", mode="before")
+    @classmethod
+    def _read_json(cls, value: object) -> object:
+        try:
+            return json.loads(value) if isinstance(value, str) else value
+        except ValueError:
+            raise ValueError('must be JSON such as {"steps": 200, "usd": 5, "minutes": 60}') from None
 
     @field_validator("data_dir", "secret_key_file")
     @classmethod
