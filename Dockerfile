@@ -4,16 +4,23 @@ ENV PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN useradd --create-home --uid 1000 gadget \
     && install --directory --owner=gadget --group=gadget --mode=0700 /data /workspace
 WORKDIR /src
+COPY requirements requirements
+
+# Makes the package, with the browser IDE; Node and what builds it stay in this stage.
+FROM base AS package
+RUN pip install --require-hashes --requirement requirements/build.lock --requirement requirements/node.lock
 COPY pyproject.toml README.md hatch_build.py ./
 COPY gadget_api gadget_api
 COPY gadget_ai gadget_ai
 COPY gadget_code gadget_code
 COPY gadget_drone gadget_drone
 COPY ide ide
+RUN pip wheel --no-deps --no-build-isolation --wheel-dir /package .
 
 FROM base AS web
-# The browser IDE is built here, with a Node that pip brings for the build alone.
-RUN pip install '.[web]'
+RUN pip install --require-hashes --requirement requirements/web.lock
+COPY --from=package /package /package
+RUN pip install --no-deps /package/*.whl
 # Inside a container every address is the network's; TLS is for what stands in front.
 ENV GADGET_DATA_DIR=/data GADGET_HOST=0.0.0.0 GADGET_PUBLIC_URL=http://127.0.0.1:4270
 USER gadget
@@ -28,8 +35,9 @@ FROM base AS drone
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends git openssh-client \
     && rm -rf /var/lib/apt/lists/*
-# No browser looks at a drone.
-RUN GADGET_WEB=skip pip install '.[drone]'
+RUN pip install --require-hashes --requirement requirements/drone.lock
+COPY --from=package /package /package
+RUN pip install --no-deps /package/*.whl
 ENV GADGET_SERVER_URL=http://web:4270
 USER gadget
 WORKDIR /workspace

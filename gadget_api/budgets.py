@@ -37,15 +37,29 @@ class Budget(WireModel):
     def is_unlimited(self) -> bool:
         return self == Budget()
 
+    def or_else(self, wider: "Budget") -> "Budget":
+        """This budget, with the limits of `wider` where it has none."""
+        own = {name: value for name, value in self if value is not None}
+        return Budget(**{**dict(wider), **own})
+
     def used_up(self, spent: Spent, grants: int = 0) -> str | None:
         """What is used up, in words; None when nothing is. Each of `grants` gave the same amount once more."""
-        times = grants + 1
+        reached = self._reached(spent, grants + 1)
+        return f"{reached[0]} of {reached[1]}" if reached is not None else None
+
+    def exceeded(self, spent: Spent, times: int) -> str | None:
+        """What has reached `times` its limit, in words; None when nothing has."""
+        reached = self._reached(spent, times)
+        return reached[0] if reached is not None else None
+
+    def _reached(self, spent: Spent, times: int) -> tuple[str, str] | None:
+        """What was used, and `times` its limit, in words."""
         if self.steps is not None and spent.steps >= self.steps * times:
-            return f"{spent.steps:,} model calls of {self.steps * times:,}"
+            return f"{spent.steps:,} model calls", f"{self.steps * times:,}"
         if self.tokens is not None and spent.tokens >= self.tokens * times:
-            return f"{spent.tokens:,} tokens of {self.tokens * times:,}"
+            return f"{spent.tokens:,} tokens", f"{self.tokens * times:,}"
         if self.usd is not None and spent.usd >= self.usd * times:
-            return f"${spent.usd:.2f} of ${self.usd * times:.2f}"
+            return f"${spent.usd:.2f}", f"${self.usd * times:.2f}"
         if self.minutes is not None and spent.minutes >= self.minutes * times:
-            return f"{spent.minutes:.0f} minutes of {self.minutes * times:.0f}"
+            return f"{spent.minutes:.0f} minutes", f"{self.minutes * times:.0f}"
         return None

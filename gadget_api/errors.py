@@ -8,6 +8,7 @@
     ├── Conflict                it is, but not in a state for this      HTTP 409
     ├── TooMany                 a limit on rate or number               HTTP 429
     ├── Unavailable             something we need is away; try again    HTTP 502 / 503
+    ├── StorageFull             the user keeps as much as allowed        HTTP 507
     └── (elsewhere) LLMError in gadget_ai, ToolError in gadget_drone
 
 Every message is one plain sentence that says what to do. Codes are compared, never texts.
@@ -33,6 +34,7 @@ class ErrorCode(StrEnum):
     HOST_NOT_ALLOWED = "hostNotAllowed"
     ORIGIN_NOT_ALLOWED = "originNotAllowed"
     RATE_LIMITED = "rateLimited"
+    STORAGE_FULL = "storageFull"
     # who
     BAD_CREDENTIALS = "badCredentials"
     NOT_AUTHENTICATED = "notAuthenticated"
@@ -176,6 +178,16 @@ class Unavailable(GadgetError):
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(code, message, retryable=True)
+
+
+class StorageFull(GadgetError):
+    """The user's quota is used up. 507 is what WebDAV answers then (RFC 4331)."""
+
+    http_status = 507
+    title = "No storage left"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.STORAGE_FULL, message)
 
 
 class Problem(WireModel):

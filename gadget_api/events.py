@@ -123,6 +123,10 @@ class Steered(TurnEvent):
     origin: SteerOrigin = SteerOrigin.USER
 
 
+TURN_UNUSUAL = "turnUnusual"
+"""The code of a notice that the turn has used far more than its user's turns do."""
+
+
 class Notice(TurnEvent):
     """Something the user should know: retrying, cloning, truncated context ..."""
 

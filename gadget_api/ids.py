@@ -3,6 +3,7 @@
 import secrets
 import threading
 import time
+from datetime import datetime
 from typing import Annotated
 
 from pydantic import StringConstraints
@@ -30,3 +31,8 @@ def new_id() -> str:
 def id_after(other: str) -> str:
     """The id that follows `other`, where an order has to hold whatever the clocks say."""
     return f"{int(other, 16) + 1:024x}"
+
+
+def first_id(at: datetime) -> str:
+    """Sorts before every id that was made at or after this moment."""
+    return f"{max(0, int(at.timestamp() * 1000)) << _RANDOM_BITS:024x}"

@@ -17,6 +17,8 @@ class LatestTurn(WireModel):
     waiting: Waiting | None = None
     inquiry: Id | None = None
     """What it asked its user and waits for."""
+    unusual_at: UtcTime | None = None
+    """When it was noticed that it uses far more than other turns; its user shall look at it."""
     ended_at: UtcTime | None = None
 
 

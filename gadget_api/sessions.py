@@ -73,7 +73,7 @@ class ChatSession(WireModel):
     """What the agent may do without asking."""
     rules: Rules = ()
     budget: Budget = Budget()
-    """Of the whole session."""
+    """Of the whole session. A null limit is the user's, else the install's; so in `turnBudget`."""
     turn_budget: Budget = Budget()
     """Of each turn."""
     fallbacks: Fallbacks = ()

@@ -162,6 +162,9 @@ class ChatTurn(WireModel):
     """Whether its user took it back: no model reads it any more."""
     thinking: str = ""
     response: str = ""
+    unusual_at: UtcTime | None = None
+    """When it was last noticed that it uses far more than other turns. Null: it does not, its user has looked at it
+    since, or it is over."""
     error: ErrorInfo | None = None
     ended_at: UtcTime | None = None
     """Null: it is not over, or was before this was kept."""

@@ -27,6 +27,20 @@ class UsageRow(WireModel):
     duration_ms: int
 
 
+class StorageUsage(WireModel):
+    """What a user keeps of large outputs and images, and how much that may be."""
+
+    blob_bytes: int
+    """Of large tool outputs."""
+    image_bytes: int
+    max_bytes: int
+    """Of both together."""
+
+    @property
+    def bytes(self) -> int:
+        return self.blob_bytes + self.image_bytes
+
+
 class UsageReport(WireModel):
     by: UsageBy
     since: UtcTime

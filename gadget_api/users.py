@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, SecretStr, StringConstraints
 
+from gadget_api.budgets import Budget
 from gadget_api.ids import Id
 from gadget_api.model import UtcTime, WireModel
 from gadget_api.permissions import PermissionLevel, Rules
@@ -31,6 +32,10 @@ class User(WireModel):
     """What the agent may do for this user, in every project."""
     level: PermissionLevel = PermissionLevel.FULL
     """Of new sessions."""
+    turn_budget: Budget = Budget()
+    """Of each turn, where its session sets none; a null limit is the install's."""
+    session_budget: Budget = Budget()
+    """Of each session, where it sets none; a null limit is the install's."""
 
 
 class Login(WireModel):
@@ -88,6 +93,9 @@ class UserChanges(WireModel):
     display_name: Name | None = None
     rules: Rules | None = None
     level: PermissionLevel | None = None
+    turn_budget: Budget | None = None
+    """Of turns that begin from now on; so is `sessionBudget`."""
+    session_budget: Budget | None = None
 
 
 class NewPassword(WireModel):

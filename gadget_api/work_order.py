@@ -93,6 +93,8 @@ class WorkOrder(WireModel):
     """Models to go on with, in this order, when the one before does not answer."""
     turn_budget: Budget = Budget()
     session_budget: Budget = Budget()
+    unusual: Budget = Budget()
+    """A turn that uses this much is unusual: its user is told, again at each doubling, and nothing else happens."""
     session_spent: Spent = Spent()
     """By the turns of this session before this one."""
     answer_within_s: int = 24 * 3600

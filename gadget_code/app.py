@@ -43,6 +43,7 @@ from gadget_code.sockets.handlers import register
 from gadget_code.sockets.server import SocketServer
 from gadget_code.sockets.terminals import keep_heard
 from gadget_code.store.database import Store
+from gadget_code.turns.deleting import keep_clean
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +84,7 @@ def create_app(settings: Settings, store: Store) -> ASGIApp:
             background.start(connections.watch(), "socket watch")
             background.start(keep_heard(service, connections), "terminals")
             background.start(service.sweep.run(), "sweep")
+            background.start(keep_clean(store), "orphans")
             background.start(service.metrics.lag.measure(), "event loop lag")
             yield
             await service.recorder.stop()

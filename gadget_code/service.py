@@ -51,7 +51,7 @@ class Service:
         cls, settings: Settings, store: Store, background: Background, sockets: SocketServer, tracer: Tracer
     ) -> "Service":
         rooms = Rooms(sockets)
-        orders = Orders(store, answer_within_s=int(settings.answer_hours * 3600))
+        orders = Orders(store, settings)
         policies = Policies(store, rooms, background)
         inquiries = Inquiries(store, rooms, policies, background)
         consequences = Consequences(store, rooms, inquiries, background)

@@ -1,6 +1,7 @@
 """Settings of the web service, from the environment (`GADGET_*`), built once at the entry and passed on."""
 
 import ipaddress
+import json
 import os
 from datetime import timedelta
 from pathlib import Path
@@ -9,6 +10,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from gadget_api.budgets import Budget
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
@@ -65,6 +68,23 @@ class Settings(BaseSettings):
         le=24 * 365,
         description="Hours for which a turn waits for an answer of its user; then the default counts.",
     )
+    storage_mb: int = Field(
+        5000, ge=1, le=10**9, description="MB of large tool outputs and images that each user may keep, together."
+    )
+    turn_budget: Annotated[Budget, NoDecode] = Field(
+        Budget(),
+        description="What a turn may use before it pauses and asks, where neither its session nor its user says "
+        'otherwise, such as `{"steps": 200, "usd": 5, "minutes": 60}`; `tokens` may be limited, too.',
+    )
+    session_budget: Annotated[Budget, NoDecode] = Field(
+        Budget(), description="The same for all turns of a session together."
+    )
+    unusual_turn: Annotated[Budget, NoDecode] = Field(
+        Budget(steps=100, usd=2.0, minutes=30.0),
+        description="A turn that uses more than this, and five times as much as the largest of its session's last 10 "
+        "(where that has fewer than 3, of its user's), is shown to its user as unusual. It goes on. What is not named "
+        "is not watched; `{}` switches it off.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much is logged.")
     log_format: Literal["text", "json"] = Field("text", description="How it is logged.")
     allow_private_urls: bool = Field(
@@ -87,6 +107,14 @@ class Settings(BaseSettings):
         for proxy in value:
             ipaddress.ip_network(proxy)
         return value
+
+    @field_validator("turn_budget", "session_budget", "unusual_turn", mode="before")
+    @classmethod
+    def _read_json(cls, value: object) -> object:
+        try:
+            return json.loads(value) if isinstance(value, str) else value
+        except ValueError:
+            raise ValueError('must be JSON such as {"steps": 200, "usd": 5, "minutes": 60}') from None
 
     @field_validator("data_dir", "secret_key_file")
     @classmethod

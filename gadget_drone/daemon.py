@@ -63,7 +63,9 @@ class Daemon:
         self._name = name
         self._sandbox = sandbox
         self._occupancy = Occupancy(workspace.file)
-        self._uploads = Uploads(workspace.blobs_dir, server)
+        self._uploads = Uploads(
+            workspace.blobs_dir, server, on_full=lambda turn, message: self._turns.note_full(turn, message)
+        )
         self._supervisor = Supervisor()
         shown = [path for path in settings.sandbox_paths.split(":") if os.path.isabs(path)]
         self._standing = Standing(shown) if sandbox.kind == "bubblewrap" else None

@@ -13,7 +13,7 @@ from gadget_api import commands as c
 from gadget_api.clock import SteadyClock
 from gadget_api.drones import DroneStatus
 from gadget_api.errors import Conflict, ErrorCode, GadgetError, NotFound
-from gadget_api.events import turn_event
+from gadget_api.events import Notice, turn_event
 from gadget_api.ids import new_id
 from gadget_api.turns import TurnStats
 from gadget_api.work_order import WorkOrder
@@ -55,6 +55,8 @@ class _Running:
     working: asyncio.Task[bool] | None = None
     """The loop alone: what a cancel interrupts."""
     is_revoked: bool = False
+    knows_full: bool = False
+    """Whether its user was told that the quota is used up."""
 
 
 class Turns:
@@ -290,6 +292,18 @@ class Turns:
     async def resend(self, ask: c.TurnResend) -> None:
         if self._running is not None and self._running.order.turn.id == ask.turn_id:
             self._running.events.resend(ask.after_seq)
+
+    def note_full(self, turn: str | None, message: str) -> None:
+        """The server had no room for an output of this turn, or for an image (None): the running turn says so, once,
+        and goes on."""
+        running = self._running
+        if running is None or running.knows_full or running.journal.is_complete or running.is_revoked:
+            return
+        if turn in (None, running.order.turn.id):
+            running.knows_full = True
+            with suppress(OSError):  # a full disk ends the turn at its next event
+                said = f"The turn goes on, but large outputs are kept as their beginning and end, images not. {message}"
+                running.events.emit(Notice, level="warning", code=ErrorCode.STORAGE_FULL, message=said)
 
     async def revoked(self, ask: c.TurnRevoked) -> None:
         """The turn is not ours, or not under this epoch: stop at once."""

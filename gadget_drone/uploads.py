@@ -8,6 +8,7 @@ bounded: past that an output is kept as its head and tail alone, in the event.
 import asyncio
 import logging
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,19 +23,35 @@ MAX_WAITING_BYTES = 1024**3
 _RETRY_S = 5.0
 _SUFFIX = ".blob"
 _IMAGE = ".image"
-_UNWANTED = frozenset({ErrorCode.NOT_FOUND, ErrorCode.TOO_LARGE, ErrorCode.INVALID_REQUEST})
+_UNWANTED = frozenset({ErrorCode.NOT_FOUND, ErrorCode.TOO_LARGE, ErrorCode.INVALID_REQUEST, ErrorCode.STORAGE_FULL})
 """The server will never take it; after any other answer it is tried again."""
 
 
 class Uploads:
-    def __init__(self, folder: Path, server: Server, *, max_waiting_bytes: int = MAX_WAITING_BYTES) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        server: Server,
+        *,
+        max_waiting_bytes: int = MAX_WAITING_BYTES,
+        on_full: Callable[[str | None, str], None] = lambda turn, message: None,
+    ) -> None:
+        """`on_full` is called when the server refuses an upload because its user's quota is used up, with the turn
+        whose output it is (None: an image) and what to do."""
+        self._on_full = on_full
+        self._full_turn: str | None = None
+        """An output of it was refused for the quota. Its later ones are not offered; the next turn tries anew."""
         self._max_waiting_bytes = max_waiting_bytes
         self._folder = folder
         self._server = server
         self._wake = asyncio.Event()
 
     def keep(self, turn: str, spool: Path) -> BlobRef | None:
-        """Takes over a spool file; None, and it is deleted, when too much waits already. Raises OSError."""
+        """Takes over a spool file; None, and it is deleted, when too much waits already, or when the server has no room
+        for the turn's outputs. Raises OSError."""
+        if turn == self._full_turn:
+            spool.unlink()
+            return None
         size_bytes = spool.stat().st_size
         waiting_bytes = sum(path.stat().st_size for path in self._waiting())
         if waiting_bytes + size_bytes > self._max_waiting_bytes:
@@ -79,6 +96,8 @@ class Uploads:
                         self._retry_later()
                         break
                     log.warning("the output %s is not wanted by the server: %s", path.name, exc.message)
+                    if exc.code is ErrorCode.STORAGE_FULL:
+                        self._note_full(path, exc.message)
                 except OSError as exc:
                     log.warning("the output %s cannot be read: %s", path.name, exc.strerror)
                     self._retry_later()
@@ -92,6 +111,12 @@ class Uploads:
             await self._server.put_image(f"image/{second}", await asyncio.to_thread(path.read_bytes))
         else:
             await self._server.put_blob(first, second, path)
+
+    def _note_full(self, path: Path, message: str) -> None:
+        turn = None if path.suffix == _IMAGE else path.name.partition(".")[0]
+        if turn is not None:
+            self._full_turn = turn
+        self._on_full(turn, message)
 
     def _waiting(self) -> list[Path]:
         both = (path for path in self._folder.iterdir() if path.suffix in (_SUFFIX, _IMAGE))

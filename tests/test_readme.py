@@ -201,6 +201,7 @@ def checkout(tmp_path: Path) -> Path:
     home = tmp_path / "checkout"
     shutil.copytree(ROOT / "scripts", home / "scripts")
     shutil.copy(ROOT / "pyproject.toml", home)
+    shutil.copytree(ROOT / "requirements", home / "requirements")
     (home / ".venv").mkdir()
     (home / ".venv" / "bin").symlink_to(Path(sys.executable).parent)
     stamp = re.search(r'stamp="\$extras \$\(python3 -c \'(.+)\'\)"', (home / "scripts/environment").read_text())

@@ -113,8 +113,14 @@ async def session_list(api: ApiClient, arguments: argparse.Namespace) -> None:
     archived = "true" if arguments.archived else None
     sessions = [session async for session in api.items("/sessions", archived=archived)]
     sessions.sort(key=lambda session: session["pinnedAt"] is None)
-    lines = [f"{s['_id']}  {s['createdAt'][:16]}  {s['name']}{'  (pinned)' if s['pinnedAt'] else ''}" for s in sessions]
+    lines = [f"{s['_id']}  {s['createdAt'][:16]}  {s['name']}{_marks(s)}" for s in sessions]
     _say(arguments, sessions, "\n".join(lines) or "There is none yet.")
+
+
+def _marks(session: dict[str, Any]) -> str:
+    is_unusual = session["latestTurn"] is not None and session["latestTurn"]["unusualAt"] is not None
+    pinned = "  (pinned)" if session["pinnedAt"] else ""
+    return pinned + ("  (uses far more than other turns)" if is_unusual else "")
 
 
 async def session_remove(api: ApiClient, arguments: argparse.Namespace) -> None:

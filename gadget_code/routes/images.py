@@ -37,7 +37,7 @@ _HEADERS = {
 )
 async def create_image(request: Request, caller: AnyCaller, service: WithService) -> ImageRef:
     """Keeps an image: its bytes are the body, 8 MiB at most. The same bytes again are the same image. One that no
-    prompt and no tool result names is deleted after a day."""
+    prompt and no tool result names is deleted after a day. 507 when the user's quota is used up."""
     _check(caller)
     data = await request.body()
     if len(data) > MAX_IMAGE_BYTES:

@@ -20,6 +20,7 @@ from gadget_code.sockets.terminals import close_terminals
 from gadget_code.store.latest import latest_turns
 from gadget_code.store.queue import queue
 from gadget_code.store.records import Page
+from gadget_code.turns.deleting import delete_content
 from gadget_code.turns.history import history_page
 
 router = APIRouter(prefix="/sessions", tags=["sessions"])
@@ -104,13 +105,7 @@ async def delete_session(session_id: str, caller: IdeCaller, service: WithServic
         raise Conflict(ErrorCode.TURN_NOT_RUNNING, "A turn of this session is not over; cancel it first.")
     await service.store.sessions.delete(caller.user, session.id)
     await close_terminals(service.store, service.rooms, caller.user, session.id)
-    turns = [turn for turn, _ in await service.store.turns.from_turn(session.id, "0")]
-    await service.store.events.delete_turns(turns)
-    await service.store.blobs.delete_turns(turns)
-    await service.store.inquiries.delete_turns(turns)
-    images = await service.store.turns.images_of(session.id)
-    await service.store.turns.delete_session(session.id)
-    await service.store.images.let_go(caller.user, await service.store.turns.unused(images))
+    await delete_content(service.store, caller.user, session.id)
 
 
 @router.get("/{session_id}/turns")

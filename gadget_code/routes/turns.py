@@ -96,6 +96,14 @@ async def cancel_turn(turn_id: str, caller: IdeCaller, service: WithService) -> 
     return Done()
 
 
+@router.post("/{turn_id}/seen")
+async def see_turn(turn_id: str, caller: IdeCaller, service: WithService) -> Done:
+    """The user has looked at the turn: its `unusualAt` becomes null, until the turn has used twice as much."""
+    turn = await service.store.turns.owned(caller.user, turn_id)
+    await service.rooms.tell_turn(await service.store.turns.seen(turn))
+    return Done()
+
+
 @router.post("/{turn_id}/steer")
 async def steer_turn(turn_id: str, new: NewSteer, caller: IdeCaller, service: WithService) -> Done:
     await service.verbs.steer(caller.user, turn_id, new.content, new.steer_id or new_id())
@@ -118,21 +126,25 @@ async def put_blob(
     service: WithService,
     offset: Annotated[int, Query(ge=0)] = 0,
 ) -> None:
-    """Drone only: one part of a large tool output (8 MiB, the last one less), at its offset."""
+    """Drone only: one part of a large tool output (8 MiB, the last one less), at its offset. 507 when the user's
+    quota is used up."""
     assert caller.drone is not None
     turn = await service.verbs.of_drone(caller.drone, turn_id)
-    await service.store.blobs.put(turn.id, blob_id, offset, await request.body())
+    await service.store.blobs.put(turn.user, turn.id, blob_id, offset, await request.body())
 
 
 @router.get("/{turn_id}/blobs/{blob_id}")
 async def get_blob(turn_id: str, blob_id: str, caller: IdeCaller, service: WithService) -> StreamingResponse:
-    """A large tool output, whole."""
+    """A large tool output, whole. 404 when its drone has not sent it yet, or the user's quota was used up."""
     turn = await service.store.turns.owned(caller.user, turn_id)
     parts = service.store.blobs.read(turn.id, blob_id)
     try:
         first = await anext(parts)
-    except StopAsyncIteration:
-        raise NotFound("blob") from None
+    except (StopAsyncIteration, NotFound):
+        raise NotFound(
+            "blob",
+            message="The whole output is not here: its drone has not sent it yet, or there was no room for it.",
+        ) from None
 
     async def content() -> AsyncIterator[bytes]:
         yield first

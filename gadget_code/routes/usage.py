@@ -8,7 +8,7 @@ from pydantic import AfterValidator
 
 from gadget_api.errors import InvalidInput
 from gadget_api.model import UtcTime, utc_now
-from gadget_api.usage import UsageBy, UsageReport
+from gadget_api.usage import StorageUsage, UsageBy, UsageReport
 from gadget_code.routes.access import IdeCaller, WithService
 from gadget_code.store.usage import usage
 
@@ -43,3 +43,10 @@ async def get_usage(
     if not timedelta(0) < until - since <= _LONGEST:
         raise InvalidInput("`from` must come before `to`, by a year at most.")
     return await usage(service.store.turns, caller.user, by, since, until)
+
+
+@router.get("/storage")
+async def get_storage(caller: IdeCaller, service: WithService) -> StorageUsage:
+    """What one keeps of large tool outputs and images, and how much that may be. Deleting a session gives back what
+    its turns keep: outputs at once, images after a day."""
+    return await service.store.quota.used(caller.user)

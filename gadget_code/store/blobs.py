@@ -7,37 +7,61 @@ the same document.
 from collections.abc import AsyncIterator
 
 from pymongo import IndexModel
+from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.collection import AsyncCollection
 
-from gadget_api.errors import InvalidInput, NotFound, TooLarge
+from gadget_api.errors import InvalidInput, NotFound, StorageFull, TooLarge
+from gadget_code.store.quota import Quota
 from gadget_code.store.records import SCHEMA_VERSION, Document, store_errors
 
 PART_BYTES = 8 * 1024 * 1024
 """Every part but the last has this size."""
 MAX_BLOB_BYTES = 512 * 1024 * 1024
 
-INDEXES = [IndexModel([("turn", 1)], name="turn")]
+INDEXES = [IndexModel([("turn", 1)], name="turn"), IndexModel([("user", 1), ("sizeBytes", 1)], name="quota")]
 
 
 class BlobStore:
-    def __init__(self, collection: AsyncCollection[Document]) -> None:
+    def __init__(self, collection: AsyncCollection[Document], quota: Quota) -> None:
         self.collection = collection
+        self._quota = quota
 
-    async def put(self, turn: str, blob: str, offset: int, data: bytes) -> None:
-        """Raises InvalidInput for an offset off the grid of parts, TooLarge past the cap."""
+    async def put(self, user: str, turn: str, blob: str, offset: int, data: bytes) -> None:
+        """Keeps a part of a blob of the user's turn. Raises InvalidInput for an offset off the grid of parts, TooLarge
+        past the cap, StorageFull; the whole blob is deleted then."""
         if offset % PART_BYTES or len(data) > PART_BYTES:
             raise InvalidInput(f"A blob is put in parts of {PART_BYTES} bytes, each at its offset.")
         if offset + len(data) > MAX_BLOB_BYTES:
             raise TooLarge(f"A blob has at most {MAX_BLOB_BYTES} bytes.")
-        part = {"turn": turn, "offset": offset, "data": data, "schemaVersion": SCHEMA_VERSION}
-        with store_errors():
-            await self.collection.replace_one({"_id": f"{turn}:{blob}:{offset:012d}"}, part, upsert=True)
+        part = {
+            "user": user,
+            "turn": turn,
+            "offset": offset,
+            "sizeBytes": len(data),
+            "data": data,
+            "schemaVersion": SCHEMA_VERSION,
+        }
+
+        key = {"_id": f"{turn}:{blob}:{offset:012d}"}
+
+        async def write(session: AsyncClientSession) -> int:
+            before = await self.collection.find_one_and_replace(
+                key, part, projection={"sizeBytes": 1}, upsert=True, session=session
+            )
+            return len(data) - (before["sizeBytes"] if before else 0)
+
+        try:
+            await self._quota.add(user, write)
+        except StorageFull:
+            # Its first parts alone are of no use, and take the room of smaller ones.
+            with store_errors():
+                await self.collection.delete_many(_parts(turn, blob))
+            raise
 
     async def read(self, turn: str, blob: str) -> AsyncIterator[bytes]:
         """The blob's parts in order. Raises NotFound before the first when there is none."""
-        prefix = f"{turn}:{blob}:"
         with store_errors():
-            parts = self.collection.find({"_id": {"$gte": prefix, "$lt": prefix[:-1] + ";"}}).sort("_id", 1)
+            parts = self.collection.find(_parts(turn, blob)).sort("_id", 1)
             found = False
             async for part in parts.batch_size(1):
                 found = True
@@ -59,3 +83,8 @@ class BlobStore:
     async def delete_turns(self, turns: list[str]) -> None:
         with store_errors():
             await self.collection.delete_many({"turn": {"$in": turns}})
+
+
+def _parts(turn: str, blob: str) -> Document:
+    """Matches the parts of a blob."""
+    return {"_id": {"$gte": f"{turn}:{blob}:", "$lt": f"{turn}:{blob};"}}

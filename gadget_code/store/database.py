@@ -30,6 +30,7 @@ from gadget_code.store.install import InstallStore
 from gadget_code.store.mongod import private_mongod, running_mongod
 from gadget_code.store.projects import ProjectStore
 from gadget_code.store.providers import ProviderStore
+from gadget_code.store.quota import MB, Quota
 from gadget_code.store.records import Document
 from gadget_code.store.sessions import SessionStore
 from gadget_code.store.turns import TurnStore
@@ -73,10 +74,15 @@ class Store:
     blobs: BlobStore
     inquiries: InquiryStore
     images: ImageStore
+    quota: Quota
     install: InstallStore
 
     @classmethod
-    def of(cls, database: AsyncDatabase[Document], vault: Vault, keep_deltas: timedelta | None) -> "Store":
+    def of(
+        cls, database: AsyncDatabase[Document], vault: Vault, keep_deltas: timedelta | None, storage_bytes: int
+    ) -> "Store":
+        """`storage_bytes`: what each user may keep of blobs and images."""
+        quota = Quota(database, storage_bytes)
         return cls(
             database=database,
             users=UserStore(database.users),
@@ -87,9 +93,10 @@ class Store:
             sessions=SessionStore(database.sessions),
             turns=TurnStore(database.turns),
             events=EventStore(database.events, keep_deltas),
-            blobs=BlobStore(database.blobs),
+            blobs=BlobStore(database.blobs, quota),
             inquiries=InquiryStore(database.inquiries),
-            images=ImageStore(database.images),
+            images=ImageStore(database.images, quota),
+            quota=quota,
             install=InstallStore(database.install),
         )
 
@@ -192,7 +199,7 @@ async def _connected(settings: Settings, url: str) -> AsyncIterator[Store]:
             read_concern=ReadConcern("majority"),
             read_preference=ReadPreference.PRIMARY,
         )
-        store = Store.of(database, vault, settings.keep_deltas)
+        store = Store.of(database, vault, settings.keep_deltas, settings.storage_mb * MB)
         try:
             answer = await client.admin.command("hello")
             if not answer.get("setName"):

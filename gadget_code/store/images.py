@@ -7,14 +7,15 @@ from collections.abc import Collection
 from datetime import timedelta
 
 from pymongo import IndexModel
+from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.collection import AsyncCollection
 
 from gadget_api.errors import Conflict, InvalidInput, NotFound
 from gadget_api.images import ImageRef
 from gadget_api.model import utc_now
+from gadget_code.store.quota import Quota
 from gadget_code.store.records import SCHEMA_VERSION, Document, store_errors
 
-MAX_BYTES_OF_USER = 1024**3
 _UNUSED = timedelta(hours=24)
 
 INDEXES = [
@@ -26,13 +27,12 @@ _REF = {"mediaType": 1, "sizeBytes": 1, "width": 1, "height": 1}
 
 
 class ImageStore:
-    def __init__(self, collection: AsyncCollection[Document], max_bytes: int = MAX_BYTES_OF_USER) -> None:
+    def __init__(self, collection: AsyncCollection[Document], quota: Quota) -> None:
         self.collection = collection
-        self._max_bytes = max_bytes
-        """Of all images of one user."""
+        self._quota = quota
 
     async def put(self, user: str, sha256: str, image: ImageRef, data: bytes) -> ImageRef:
-        """Keeps an image of `user`; the same bytes again are the same image. Raises InvalidInput past the quota."""
+        """Keeps an image of `user`; the same bytes again are the same image. Raises StorageFull."""
         again = {"user": user, "sha256": sha256}
         for _ in range(2):
             with store_errors():
@@ -43,10 +43,6 @@ class ImageStore:
                 known = await self.collection.find_one(again, _REF)
             if known is not None:
                 return ImageRef.model_validate(known)
-            if await self.used_bytes(user) + len(data) > self._max_bytes:
-                raise InvalidInput(
-                    f"Your images may have {self._max_bytes // 1024**2:,} MiB; delete sessions that use some."
-                )
             document = {
                 **image.model_dump(),
                 **again,
@@ -55,22 +51,17 @@ class ImageStore:
                 "data": data,
                 "schemaVersion": SCHEMA_VERSION,
             }
+
+            async def write(session: AsyncClientSession, document: Document = document) -> int:
+                await self.collection.insert_one(document, session=session)
+                return len(data)
+
             try:
-                with store_errors():
-                    await self.collection.insert_one(document)
+                await self._quota.add(user, write)
             except Conflict:  # the same bytes came twice at once
                 continue
             return image
         raise InvalidInput("This image comes too often at once; send it again.")
-
-    async def used_bytes(self, user: str) -> int:
-        pipeline: list[Document] = [
-            {"$match": {"user": user}},
-            {"$group": {"_id": None, "bytes": {"$sum": "$sizeBytes"}}},
-        ]
-        with store_errors():
-            rows = await (await self.collection.aggregate(pipeline)).to_list()
-        return int(rows[0]["bytes"]) if rows else 0
 
     async def read(self, user: str, image: str) -> tuple[ImageRef, bytes]:
         """Raises NotFound for an unknown id and for another user's alike."""

@@ -11,7 +11,7 @@ from gadget_api.session_list import LatestTurn
 from gadget_code.store.records import Document, store_errors
 from gadget_code.store.turns import UNFINISHED, TurnStore
 
-_SHOWN = ("createdAt", "status", "waiting", "inquiry", "endedAt")
+_SHOWN = ("createdAt", "status", "waiting", "inquiry", "unusualAt", "endedAt")
 
 
 async def latest_turns(turns: TurnStore, user: str, sessions: Sequence[str]) -> dict[str, LatestTurn]:

@@ -11,7 +11,7 @@ from pymongo.asynchronous.collection import AsyncCollection
 from gadget_api.budgets import Spent
 from gadget_api.drones import DroneRegistration
 from gadget_api.errors import Conflict, NotFound
-from gadget_api.ids import id_after, new_id
+from gadget_api.ids import first_id, id_after, new_id
 from gadget_api.model import utc_now
 from gadget_api.turn_states import COMPLETE, END, REFUSE, Transition
 from gadget_api.turns import MAX_STEERS, ChatTurn, ChatTurnStatus, Steer, Waiting
@@ -47,6 +47,8 @@ INDEXES = [
 ]
 
 
+_RECENT, _ENOUGH = 10, 3
+"""Turns that are looked at for what is usual, and how many of a session are enough to speak for it."""
 _SEARCHED = 20_000
 """Characters of a prompt, and of an answer, that a search finds. Ten prompts of 900,000 bytes were not through an index
 over all of them in three minutes; with this much of each, a prompt costs 3 ms (measured)."""
@@ -201,14 +203,14 @@ class TurnStore(Records[ChatTurn]):
 
     async def take_in(self, turn: ChatTurn, after: ChatTurn, steered: list[str], images: Collection[str] = ()) -> bool:
         """Writes what its next events make of `turn`; False when it is not as it was read any more (`Store.record`)."""
-        fields = {"thinking", "response", "stats", "inquiry", "checkpoint", "last_checkpoint"}
+        fields = {"thinking", "response", "stats", "inquiry", "checkpoint", "last_checkpoint", "unusual_at"}
         # Of the rest only what these events change: a delta writes no answer again.
         changed = {name for name in fields if getattr(after, name) != getattr(turn, name)}
         if after.status.is_over:
             legal = [by for by in (COMPLETE, END) if turn.status in by.sources and after.status in by.targets]
             assert legal, f"from {turn.status} to {after.status}"
             # Whatever they are by now: others write them, too.
-            changed |= {"status", "waiting", "status_reason", "error", "ended_at"}
+            changed |= {"status", "waiting", "status_reason", "unusual_at", "error", "ended_at"}
         update: Document = {"$set": after.model_dump(include={"last_seq", *changed})}
         if after.status.is_over:
             update["$set"]["store.text"] = _searched(after)
@@ -253,6 +255,32 @@ class TurnStore(Records[ChatTurn]):
             return Spent()
         [row] = rows
         return Spent(steps=row["steps"], tokens=row["tokens"], usd=row["usd"], minutes=row["ms"] / 60_000)
+
+    async def usual(self, turn: ChatTurn) -> Spent:
+        """The most of each that one of the session's newest finished turns before this one used; of
+        the user's, where the session has few."""
+        before = {"_id": {"$lt": turn.id}, "status": ChatTurnStatus.FINISHED}
+        with store_errors():
+            found = await self._newest({"session": turn.session, **before}, "session")
+            if len(found) < _ENOUGH:
+                found = await self._newest({"user": turn.user, **before}, "user")
+        stats = [document["stats"] for document in found]
+        waited_ms = [document.get("store", {}).get("waitedMs", 0) for document in found]
+        worked_ms = [one["durationMs"] - waited for one, waited in zip(stats, waited_ms, strict=True)]
+        return Spent(
+            steps=max((one["stepCount"] for one in stats), default=0),
+            tokens=max((one["inputTokens"] + one["responseTokens"] for one in stats), default=0),
+            usd=max((one["cost"] or 0.0 for one in stats), default=0.0),
+            minutes=max(0, max(worked_ms, default=0)) / 60_000,
+        )
+
+    async def _newest(self, query: Document, hint: str) -> list[Document]:
+        found = self.collection.find(query, {"stats": 1, "store.waitedMs": 1}, hint=hint)
+        return await found.sort("_id", -1).limit(_RECENT).to_list()
+
+    async def seen(self, turn: ChatTurn) -> ChatTurn | None:
+        """Its user has looked at it; None when it does not matter."""
+        return await self.update({"_id": turn.id, "unusualAt": {"$ne": None}}, {"unusualAt": None})
 
     async def waited(self, turn: ChatTurn, ms: int) -> None:
         """It has waited for its user: no work, and nothing of a budget."""
@@ -340,16 +368,26 @@ class TurnStore(Records[ChatTurn]):
             await self.collection.update_many(query, changes, hint="session")
         return turns
 
-    async def images_of(self, session: str) -> list[str]:
-        """The images that its turns name."""
+    async def only_in(self, session: str) -> list[str]:
+        """The images that its turns name, and no other session's."""
         with store_errors():
-            return [str(i) for i in await self.collection.distinct("store.images", {"session": session})]
-
-    async def unused(self, images: list[str]) -> list[str]:
-        """Those that no turn names."""
-        with store_errors():
-            used = set(await self.collection.distinct("store.images", {"store.images": {"$in": images}}))
+            images = [str(i) for i in await self.collection.distinct("store.images", {"session": session})]
+            others = {"store.images": {"$in": images}, "session": {"$ne": session}}
+            used = set(await self.collection.distinct("store.images", others))
         return [image for image in images if image not in used]
+
+    async def orphaned_sessions(self, before: datetime) -> list[tuple[str, str]]:
+        """User and id of each session that is gone while turns of it, made `before` then, are here."""
+        pipeline: list[Document] = [
+            {"$sort": {"session": 1, "_id": -1}},
+            {"$group": {"_id": "$session", "turn": {"$first": "$_id"}, "user": {"$first": "$user"}}},
+            {"$match": {"turn": {"$lt": first_id(before)}}},
+            {"$lookup": {"from": "sessions", "localField": "_id", "foreignField": "_id", "as": "kept"}},
+            {"$match": {"kept": []}},
+        ]
+        with store_errors():
+            found = await self.collection.aggregate(pipeline, hint="session")
+            return [(str(row["user"]), str(row["_id"])) async for row in found]
 
     async def delete_session(self, session: str) -> None:
         with store_errors():

@@ -6,6 +6,7 @@ from typing import Any
 from pymongo.errors import ExecutionTimeout
 
 from gadget_api.errors import InvalidInput
+from gadget_api.ids import first_id
 from gadget_api.usage import UsageBy, UsageReport, UsageRow
 from gadget_code.store.records import Document, store_errors
 from gadget_code.store.turns import PAID, TurnStore
@@ -32,7 +33,7 @@ _SUMS = {
 async def usage(turns: TurnStore, user: str, by: UsageBy, since: datetime, until: datetime) -> UsageReport:
     """Of the turns that were made from `since` on and before `until`. Raises InvalidInput when it takes too long."""
     # Ids begin with the time at which they were made, so the index over them finds a time.
-    window = {"$gte": _first_id(since), "$lt": _first_id(until)}
+    window = {"$gte": first_id(since), "$lt": first_id(until)}
     order: Document = {"_id": 1} if by is UsageBy.DAY else {"cost": -1, "_id": 1}
     pipeline: list[Document] = [
         {"$match": {"user": user, "_id": window, **PAID}},
@@ -53,8 +54,3 @@ async def usage(turns: TurnStore, user: str, by: UsageBy, since: datetime, until
             raise InvalidInput("These are too many turns to add up; ask for a shorter time.") from exc
     items = tuple(UsageRow.model_validate({"key": str(row.pop("_id")), **row}) for row in rows)
     return UsageReport(by=by, since=since, until=until, items=items)
-
-
-def _first_id(at: datetime) -> str:
-    """Sorts before every id that was made at or after this moment."""
-    return f"{max(0, int(at.timestamp() * 1000)) << 48:024x}"

@@ -24,7 +24,7 @@ _BATCH_BYTES = 4 * 1024 * 1024
 async def fork(store: Store, source: ChatSession, last: str | None, name: str | None) -> ChatSession:
     """A new session with the turns of `source` up to `last` (None: all) that are over and were not taken back.
 
-    The session is written last, so a fork that fails half way is nobody's. Raises NotFound, Conflict.
+    The session is written last, so a fork that fails half way is nobody's. Raises NotFound, Conflict, StorageFull.
     """
     turns = await _turns_up_to(store, source, last)
     forked = source.replace(
@@ -43,9 +43,11 @@ async def fork(store: Store, source: ChatSession, last: str | None, name: str | 
     try:
         for turn in turns:
             copies[turn.id] = new_id()
+            # First, so that `delete_orphans` finds the rest if we die.
+            await store.turns.copy(turn, copies[turn.id], forked.id)
             await _copy_events(store, turn, copies[turn.id], forked.id)
             await store.blobs.copy(turn.id, copies[turn.id])
-            await store.turns.copy(turn, copies[turn.id], forked.id)
+        await store.quota.check(source.user)
         return await store.sessions.insert(forked)
     except GadgetError:
         await _clean_up(store, forked.id, copies)

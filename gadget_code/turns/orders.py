@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from gadget_api.budgets import Spent
+from gadget_api.budgets import Budget, Spent
 from gadget_api.errors import NotFound
 from gadget_api.inquiries import InquiryStatus
 from gadget_api.providers import ModelParams
@@ -20,25 +20,30 @@ from gadget_api.work_order import (
     ResumePoint,
     WorkOrder,
 )
+from gadget_code.settings import Settings
 from gadget_code.store.database import Store
 from gadget_code.turns.policies import policy_by
+
+_FAR = 5
+"""Times the largest of the turns before."""
 
 
 @dataclass(frozen=True)
 class Orders:
     store: Store
-    answer_within_s: int
-    """For how long a turn waits for its user's answer."""
+    settings: Settings
 
     async def of(self, turn: ChatTurn, session: ChatSession) -> WorkOrder:
         """The order of a turn of `session`, as both were read. Raises NotFound when its project or provider is gone."""
-        project, user, install, chosen, (before, traceparent) = await asyncio.gather(
+        project, user, install, chosen, (before, traceparent), usual = await asyncio.gather(
             self.store.projects.owned(turn.user, turn.project),
             self.store.users.get(turn.user),
             self.store.install.rules(),
             self._provider(turn.user, turn.provider, turn.llm, turn.effort),
             self.store.turns.before(turn),
+            self.store.turns.usual(turn),
         )
+        session_budget = session.budget.or_else(user.session_budget).or_else(self.settings.session_budget)
         return WorkOrder(
             # One turn is one order, however often it is offered.
             work_order_id=turn.id,
@@ -65,10 +70,11 @@ class Orders:
             resume=await self._resume_point(turn) if turn.last_seq else None,
             policy=policy_by(session, project, user, install),
             fallbacks=await self._fallbacks(session, turn.effort),
-            turn_budget=session.turn_budget,
-            session_budget=session.budget,
-            session_spent=Spent() if session.budget.is_unlimited else await self.store.turns.spent_before(turn),
-            answer_within_s=self.answer_within_s,
+            turn_budget=session.turn_budget.or_else(user.turn_budget).or_else(self.settings.turn_budget),
+            session_budget=session_budget,
+            session_spent=Spent() if session_budget.is_unlimited else await self.store.turns.spent_before(turn),
+            unusual=_unusual(self.settings.unusual_turn, usual),
+            answer_within_s=int(self.settings.answer_hours * 3600),
             steers=turn.steers,
             traceparent=traceparent,
         )
@@ -131,3 +137,13 @@ def worked_ms(first: datetime, last: datetime, waits: Iterable[tuple[datetime, d
             worked -= (end - begin).total_seconds()
             counted = end
     return max(0, int(worked * 1000))
+
+
+def _unusual(least: Budget, usual: Spent) -> Budget:
+    """From where on a turn is unusual: `least` at least, and far above what is usual."""
+    return Budget(
+        steps=max(least.steps, _FAR * usual.steps) if least.steps is not None else None,
+        tokens=max(least.tokens, _FAR * usual.tokens) if least.tokens is not None else None,
+        usd=max(least.usd, _FAR * usual.usd) if least.usd is not None else None,
+        minutes=max(least.minutes, _FAR * usual.minutes) if least.minutes is not None else None,
+    )

@@ -6,10 +6,12 @@ from typing import Any
 from gadget_api.checkpoints import CheckpointTaken
 from gadget_api.events import (
     DELTA_TYPES,
+    TURN_UNUSUAL,
     Checkpoint,
     Compacted,
     InquiryAnswered,
     InquiryAsked,
+    Notice,
     Step,
     Titled,
     ToolCall,
@@ -47,6 +49,8 @@ def after_event(turn: ChatTurn, event: TurnEvent, price: ModelPrice | None) -> C
             changes = {"inquiry": event.inquiry.id}
         case InquiryAnswered() if turn.inquiry == event.answer.inquiry_id:
             changes = {"inquiry": None}
+        case Notice(code=code) if code == TURN_UNUSUAL:
+            changes = {"unusual_at": event.at}
         case Checkpoint():
             changes = {"last_checkpoint": event.checkpoint.checkpoint_id}
             if turn.checkpoint is None:
@@ -57,6 +61,7 @@ def after_event(turn: ChatTurn, event: TurnEvent, price: ModelPrice | None) -> C
                 "status": event.status,
                 "waiting": None,
                 "status_reason": None,
+                "unusual_at": None,
                 "error": event.error,
                 "ended_at": event.at,
                 "stats": turn.stats.ended(event.stats.duration_ms),

@@ -352,7 +352,7 @@ class Recorder:
         assert turn.drone is not None
         # Said last: a drone that does not hear it sends the end again, and whoever takes that relays it again.
         await self._rooms.tell_drone(turn.drone, "turnAck", TurnAck(turn_id=turn.id, seq=after.last_seq))
-        if after.status.is_over or steered:
+        if after.status.is_over or steered or after.unusual_at != turn.unusual_at:
             now = await self._store.turns.find({"_id": turn.id}) or after
             await self._rooms.tell_turn(now)
             if now.status.is_over:

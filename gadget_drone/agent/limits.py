@@ -1,6 +1,8 @@
-"""When a turn pauses and asks whether it shall go on: a budget is used up, or the agent repeats itself.
+"""When a turn pauses and asks whether it shall go on: a budget is used up, or the agent repeats itself. At the level
+`full` nobody is asked about a loop: the model is told, once, and its user is shown a notice.
 
-At the level `full` nobody is asked about a loop: the model is told, once, and its user is shown a notice.
+A turn that uses far more than others goes on; its user is shown a notice, again each time when it has used twice as
+much.
 """
 
 import time
@@ -9,7 +11,7 @@ from collections import deque
 import orjson
 
 from gadget_api.budgets import Spent
-from gadget_api.events import Notice
+from gadget_api.events import TURN_UNUSUAL, Notice
 from gadget_api.ids import new_id
 from gadget_api.inquiries import InquiryKind
 from gadget_api.messages import ToolCallRequest
@@ -42,10 +44,19 @@ class Limits:
         self._grants = order.resume.grants if order.resume is not None else 0
         self._last: deque[tuple[bytes, str]] = deque(maxlen=_SAME - 1)
         """Calls and their results, the newest."""
+        self._unusual_from = 1
+        """Times `order.unusual`: where the next notice is due. What it used before it came here is not told again."""
+        self._passed(self._spent(events.stats))
 
     async def before_step(self) -> None:
         """Raises StoppedByUser."""
         spent = self._spent(self._events.stats)
+        if (what := self._passed(spent)) is not None:
+            message = (
+                f"This turn has used {what}, far more than turns before it. It goes on. Look whether it gets anywhere; "
+                "a budget makes turns pause and ask."
+            )
+            self._events.emit(Notice, level="warning", code=TURN_UNUSUAL, message=message)
         while True:
             if (what := self._order.turn_budget.used_up(spent, self._grants)) is not None:
                 title = f"This turn has used up its budget: {what}."
@@ -75,6 +86,14 @@ class Limits:
 
     def after_call(self, call: ToolCallRequest, response: str) -> None:
         self._last.append((_key(call), response))
+
+    def _passed(self, spent: Spent) -> str | None:
+        """What is unusual, in words; None when nothing is, or that was said already."""
+        passed = None
+        while (what := self._order.unusual.exceeded(spent, self._unusual_from)) is not None:
+            passed = what
+            self._unusual_from *= 2
+        return passed
 
     def _spent(self, stats: TurnStats) -> Spent:
         before_s = self._order.resume.worked_ms / 1000 if self._order.resume is not None else 0.0

@@ -10,7 +10,7 @@ from typing import Any
 
 from gadget_api.messages import INTERRUPTED, TRIMMED, Message, ModelMessage, ToolCallRequest, ToolMessage, UserMessage
 from gadget_drone.context.plain import one_line
-from gadget_drone.tools.clip import clip
+from gadget_drone.tools.clip import clip, head
 
 HEADER = (
     "[The conversation was made shorter to fit the model. What follows stands for its beginning; the files are as they "
@@ -27,8 +27,8 @@ _ANSWERS = "## Questions to the user, and the answers"
 _SECTIONS = (_FIRST, _BETWEEN, _LAST, _FILES, _COMMANDS, _TODO, _ANSWERS)
 
 _FIRST_BYTES, _LAST_BYTES, _BETWEEN_CHARS = 4_000, 8_000, 300
-_WORTH_BYTES = 110
-"""Less is not worth cutting a text to."""
+_WORTH_BYTES, _CLIP_BYTES = 20, 200
+"""Less than the first is not worth quoting. From the second on a quotation is worth an end besides its beginning."""
 _MAX_BETWEEN, _MAX_FILES, _MAX_COMMANDS, _MAX_TODO, _MAX_ANSWERS = 20, 100, 30, 50, 20
 
 _WRITING = frozenset({"write", "edit", "apply_patch"})
@@ -60,30 +60,58 @@ class Facts:
     """What the model said in the summary before."""
 
     def text(self, max_bytes: int) -> str:
-        """In at most `max_bytes`, of which the header alone needs 130, without the notes. Where it is too much there is
-        less of each, the newest kept longest."""
-        for share in (1.0, 0.5, 0.25, 0.1):
-            text = self._text(share)
-            if len(text.encode()) <= max_bytes:
-                return text
-        room = max_bytes - len(HEADER) - 1
-        return f"{HEADER}\n{clip(text[len(HEADER) :], room)}" if room >= _WORTH_BYTES else HEADER
+        """In at most `max_bytes`, without the notes. Where not all of it fits, each section gets half of what the more
+        important ones left, or more where the less important ones need less. So a short first prompt stays whole in
+        the smallest summary."""
+        sections = self._sections()
+        room = max_bytes - len(HEADER)
+        later = sum(section.size_bytes for section in sections)
+        for section in sections:
+            later -= section.size_bytes
+            section.shorten(max(room // 2, room - later))
+            room -= section.size_bytes
+        sections.sort(key=lambda section: _SECTIONS.index(section.name))
+        return "\n".join([HEADER, *("\n".join(["", one.name, *one.lines]) for one in sections if one.lines)])
 
-    def _text(self, share: float) -> str:
-        def newest(lines: tuple[str, ...], most: int) -> list[str]:
-            kept = max(1, int(most * share))
-            return [f"- {line}" for line in lines[-kept:]]
+    def _sections(self) -> list["_Section"]:
+        """The most important one first."""
 
-        sections = {
-            _FIRST: _quoted(clip(self.first, int(_FIRST_BYTES * share))),
-            _BETWEEN: newest(self.between, _MAX_BETWEEN),
-            _LAST: _quoted(clip(self.last, int(_LAST_BYTES * share))),
-            _FILES: newest(self.files, _MAX_FILES),
-            _COMMANDS: newest(self.commands, _MAX_COMMANDS),
-            _TODO: [f"- {line}" for line in self.todo[: int(_MAX_TODO * share)]],
-            _ANSWERS: newest(self.answers, _MAX_ANSWERS),
-        }
-        return "\n".join([HEADER, *("\n".join(["", name, *lines]) for name, lines in sections.items() if lines)])
+        def items(lines: tuple[str, ...], most: int) -> list[str]:
+            return [f"- {line}" for line in lines[-most:]]
+
+        return [
+            _Section(_FIRST, _quoted(clip(self.first, _FIRST_BYTES)), text=self.first),
+            _Section(_LAST, _quoted(clip(self.last, _LAST_BYTES)), text=self.last),
+            _Section(_TODO, items(self.todo, _MAX_TODO), is_newest_last=False),
+            _Section(_FILES, items(self.files, _MAX_FILES)),
+            _Section(_COMMANDS, items(self.commands, _MAX_COMMANDS)),
+            _Section(_ANSWERS, items(self.answers, _MAX_ANSWERS)),
+            _Section(_BETWEEN, items(self.between, _MAX_BETWEEN)),
+        ]
+
+
+@dataclass
+class _Section:
+    name: str
+    lines: list[str]
+    text: str | None = None
+    """What the user said, where the section quotes it."""
+    is_newest_last: bool = True
+
+    @property
+    def size_bytes(self) -> int:
+        return _size_bytes(self.lines) + len(self.name) + 2 if self.lines else 0
+
+    def shorten(self, max_bytes: int) -> None:
+        """A quotation loses its middle, a list its oldest lines, the todo list its last ones."""
+        if self.size_bytes <= max_bytes:
+            return
+        room = max_bytes - len(self.name) - 2
+        if self.text is not None:
+            self.lines = _quoted_in(self.text, room)
+            return
+        while self.lines and _size_bytes(self.lines) > room:
+            self.lines.pop(0 if self.is_newest_last else -1)
 
 
 def facts_of(messages: Sequence[Message], outcomes: Mapping[str, str] | None = None) -> Facts:
@@ -183,6 +211,21 @@ def _said(message: UserMessage) -> str:
 
 def _quoted(text: str) -> list[str]:
     return [f"> {line}" for line in text.split("\n")] if text else []
+
+
+def _quoted_in(text: str, max_bytes: int) -> list[str]:
+    """As much of `text` as fits with its quotation marks; nothing where that is a few characters."""
+    size = max_bytes
+    while size >= _WORTH_BYTES:
+        lines = _quoted(clip(text, size) if size >= _CLIP_BYTES else f"{head(text, size - len('…'.encode()))}…")
+        if (over := _size_bytes(lines) - max_bytes) <= 0:
+            return lines
+        size -= over
+    return []
+
+
+def _size_bytes(lines: list[str]) -> int:
+    return sum(len(line.encode()) + 1 for line in lines)
 
 
 def _paths(params: dict[str, Any]) -> Iterator[str]:

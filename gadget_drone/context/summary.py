@@ -10,6 +10,8 @@ from gadget_drone.tools.clip import clip
 
 MAX_FOCUS_BYTES = 4_000
 _USER_BYTES, _MODEL_BYTES, _RESULT_BYTES, _PARAMS_CHARS = 4_000, 3_000, 800, 400
+_WORTH_NOTES_BYTES = 200
+"""Less than that is left to the facts."""
 _THINKING = re.compile(r"\A<thinking>.*?</thinking>\n?", re.S)
 
 _TASK = """\
@@ -38,11 +40,12 @@ def summary_request(
 def join(facts: Facts, said: str, max_bytes: int) -> str:
     """The summary: `facts`, then what the model said; without that, what it said last time."""
     notes = _THINKING.sub("", said).strip() or facts.notes
-    written = facts.text(max_bytes * 2 // 3 if notes else max_bytes)
-    room = max_bytes - len(written.encode()) - len(NOTES) - 3
-    if not notes or not written or room < 200:
-        return written
-    return f"{written}\n\n{NOTES}\n{clip(notes, room)}"
+    if notes:
+        written = facts.text(max_bytes * 2 // 3)
+        room = max_bytes - len(written.encode()) - len(NOTES) - 3
+        if room >= _WORTH_NOTES_BYTES:
+            return f"{written}\n\n{NOTES}\n{clip(notes, room)}"
+    return facts.text(max_bytes)
 
 
 def _recorded(message: Message) -> str:

@@ -6,7 +6,6 @@ Content-Security-Policy refused.
 """
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -31,6 +30,7 @@ from gadget_ai.testing.script import Script
 from gadget_ai.testing.server import ScriptedServer
 from gadget_api.ids import new_id
 from gadget_code.ide_files import STATIC
+from tests.browser.chromium import chromium_path
 from tests.browser.loop import Loop
 from tests.gadget_code.peers import PlayedDrone
 from tests.harness import Drone, User, Web, repository
@@ -48,9 +48,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def _browser(playwright: Playwright) -> Browser:
-    own = Path(playwright.chromium.executable_path)
-    path = None if own.exists() else os.environ.get("GADGET_TEST_BROWSER") or shutil.which("chromium")
-    if path is None and not own.exists():
+    path = chromium_path(playwright)
+    if path is None:
         if os.environ.get("CI"):
             pytest.fail(_HOW)
         pytest.skip(_HOW)

@@ -291,6 +291,22 @@ def test_it_stays_at_the_end_until_one_scrolls_up(stage: Stage, open_page: OpenP
     expect(jump).to_be_hidden()
 
 
+def test_a_turn_that_uses_far_more_than_others_is_marked_until_its_user_looks(
+    stage: Stage, open_page: OpenPage
+) -> None:
+    page = open_page(stage.user, "/usage")
+    played = stage.turn()
+    message = "This turn has used 100 model calls."
+    stage.send(played.event("notice", level="warning", code="turnUnusual", message=message))
+    sessions = page.get_by_role("navigation", name="Sessions")
+    expect(sessions).to_contain_text("uses far more than other turns")
+    expect(page).to_have_title(re.compile(r"^\(1\) "))
+    sessions.get_by_role("link").first.click()
+    expect(log_of(page)).to_contain_text(message)
+    expect(sessions).not_to_contain_text("uses far more than other turns")
+    expect(sessions).to_contain_text("working")
+
+
 def test_an_approval_shows_exactly_what_would_run_and_is_answered_in_place(stage: Stage, open_page: OpenPage) -> None:
     page = open_page(stage.user, stage.path)
     played = stage.turn()

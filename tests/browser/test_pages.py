@@ -96,6 +96,13 @@ def test_rules_and_limits_are_kept(stage: Stage, open_page: OpenPage) -> None:
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("dialog")).to_be_hidden()
     assert kept(stage, f"/sessions/{stage.session['_id']}")["turnBudget"]["steps"] == 7
+    page.goto("/account")
+    page.get_by_role("group", name="Of each turn").get_by_label("Minutes of work").fill("1.5")
+    page.get_by_role("group", name="Of each session").get_by_label("US dollars").fill("20")
+    page.get_by_role("button", name="Set budgets").click()
+    expect(page.get_by_text("Saved")).to_be_visible()
+    me = kept(stage, "/users/me")
+    assert (me["turnBudget"]["minutes"], me["sessionBudget"]["usd"], me["turnBudget"]["steps"]) == (1.5, 20, None)
 
 
 def test_a_drone_is_renamed_seen_to_go_and_revoked(stage: Stage, open_page: OpenPage) -> None:
@@ -119,6 +126,8 @@ def test_usage_adds_up_by_day_model_and_project(stage: Stage, open_page: OpenPag
     turns = [stage.loop.run(a_finished_turn(stage.user, stage.drone, stage.session, f"Prompt {n}.")) for n in range(3)]
     days = Counter(turn["endedAt"][:10] for turn in turns)  # two, at midnight
     page = open_page(stage.user, "/usage")
+    expect(page.get_by_text("Outputs and images")).to_be_visible()
+    expect(page.get_by_text(re.compile(r"^0 B of 5(\.\d)? G"))).to_be_visible()
     rows = page.get_by_role("row")
     expect(rows).to_have_count(1 + len(days))
     for n, day in enumerate(sorted(days, reverse=True), 1):

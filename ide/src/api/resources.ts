@@ -36,6 +36,7 @@ import type {
   TokenList,
   TurnEvent,
   UsageBy,
+  StorageUsage,
   UsageReport,
   User,
   UserChanges,
@@ -133,6 +134,8 @@ export const turnDiff = (id: string) => request<Diff>("GET", `/turns/${id}/diff`
 export const steps = (turn: string) => all<TurnEvent>(`/turns/${turn}/steps`);
 
 export const pendingInquiries = () => all<Inquiry>("/inquiries", { status: "pending" });
+export const seenTurn = (turn: string) => request<void>("POST", `/turns/${turn}/seen`);
+export const storage = () => request<StorageUsage>("GET", "/usage/storage");
 export const usage = (by: UsageBy, from: string) => request<UsageReport>("GET", "/usage" + query({ by, from }));
 
 export const putImage = (image: Blob) => upload<ImageRef>("/images", image);

@@ -65,7 +65,7 @@ export class App {
     this.user = user;
     this.fleet.open();
     this.sessions.open(
-      (turn) => this.ended(turn),
+      (turn) => this.told(turn),
       (inquiry) => this.asked(inquiry),
     );
     this.connection.open(() => this.forget());
@@ -123,9 +123,10 @@ export class App {
     else this.user = null;
   }
 
-  private ended(turn: ChatTurn): void {
+  private told(turn: ChatTurn): void {
     const name = this.sessions.get(turn.session)?.name ?? t.product;
-    this.notifier.tell(name, t.statuses[turn.status], () => this.router.go({ page: "session", id: turn.session }));
+    const says = turn.unusualAt ? t.sessions.unusual : t.statuses[turn.status];
+    this.notifier.tell(name, says, () => this.router.go({ page: "session", id: turn.session }));
   }
 
   private asked(inquiry: Inquiry): void {

@@ -10,7 +10,7 @@ import { Meanwhile } from "../live/meanwhile";
 const SEEN = "gadget.seen";
 const MOST_SEEN = 500;
 
-export type SessionState = "idle" | "queued" | "running" | "waiting" | "lost" | "failed";
+export type SessionState = "idle" | "queued" | "running" | "waiting" | "unusual" | "lost" | "failed";
 
 export class SessionList {
   items = $state.raw<ChatSession[]>([]);
@@ -28,7 +28,7 @@ export class SessionList {
 
   constructor(private readonly connection: Connection) {}
 
-  /** `told` hears of turns that end and of questions, as they come. */
+  /** `told` hears of turns that end or begin to use far more than others, `asked` of questions, as they come. */
   open(told: (turn: ChatTurn) => void, asked: (inquiry: Inquiry) => void): void {
     const { connection } = this;
     this.stops = [
@@ -36,7 +36,8 @@ export class SessionList {
       connection.on("turnStatus", ({ turn }) => {
         const before = this.latest.get(turn.session);
         this.putTurn(turn);
-        if (isOver(turn) && before?._id === turn._id && !isOver(before)) told(turn);
+        const ends = isOver(turn) && before?._id === turn._id && !isOver(before);
+        if (ends || (turn.unusualAt && turn.unusualAt !== before?.unusualAt)) told(turn);
       }),
       connection.on("inquiryChanged", ({ inquiry }) => this.putInquiry(inquiry, asked)),
       connection.on("inquiryAsked", ({ inquiry }) => this.putInquiry(inquiry, asked)),
@@ -111,6 +112,7 @@ export class SessionList {
     if (turn === undefined || turn.status === "finished" || turn.status === "cancelled") return "idle";
     if (turn.status === "error") return this.isUnread(id) ? "failed" : "idle";
     if (turn.waiting === "droneLost") return "lost";
+    if (turn.unusualAt) return "unusual";
     return turn.status === "queued" ? "queued" : "running";
   }
 
@@ -178,6 +180,8 @@ export class SessionList {
   }
 
   private see(session: string, turn: LatestTurn): void {
+    // Nothing is lost when that fails: the mark stays.
+    if (turn.unusualAt && session === this.watched && document.visibilityState === "visible") api.seenTurn(turn._id).catch(() => undefined);
     const before = this.seen.get(session);
     // What runs now is unread when it ends, unless it is watched then.
     const upTo = isOver(turn) || session === this.watched ? turn._id : (before ?? "0");

@@ -5,14 +5,11 @@ from datetime import timedelta
 from typing import Any
 
 import httpx
-import pytest
 
-from gadget_api.errors import InvalidInput
 from gadget_api.ids import new_id
 from gadget_api.images import MAX_IMAGE_BYTES, ImageRef
 from gadget_api.model import utc_now
 from gadget_code.store.database import Store
-from gadget_code.store.images import ImageStore
 from tests.gadget_code.peers import Played, PlayedDrone, a_session, problem
 from tests.gadget_code.test_pictures import GIF, PNG
 from tests.harness import User, Web
@@ -101,12 +98,3 @@ async def test_an_image_that_nothing_names_expires_and_one_that_is_named_does_no
     document = await store.images.collection.find_one({"_id": used.id})
     assert document is not None
     assert "expireAt" in document
-
-
-async def test_a_user_has_so_much_room_and_no_more(store: Store) -> None:
-    images = ImageStore(store.database.images, max_bytes=10)
-    await images.put("u", "1", _ref(b"12345678"), b"12345678")
-    with pytest.raises(InvalidInput, match="delete sessions"):
-        await images.put("u", "2", _ref(b"abc"), b"abc")
-    await images.put("v", "2", _ref(b"abc"), b"abc")
-    await images.put("u", "1", _ref(b"12345678"), b"12345678")  # it is there already

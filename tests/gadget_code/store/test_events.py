@@ -131,8 +131,8 @@ async def test_deltas_alone_expire(settings_for: Any) -> None:
 async def test_a_blob_is_put_in_parts_in_any_order_and_read_whole(store: Store) -> None:
     parts = [bytes([n]) * PART_BYTES for n in range(2)] + [b"the end"]
     for n in (2, 0, 1, 1):  # a part may be put again after a break
-        await store.blobs.put("t", "b", n * PART_BYTES, parts[n])
-    await store.blobs.put("t", "b2", 0, b"another")
+        await store.blobs.put("u", "t", "b", n * PART_BYTES, parts[n])
+    await store.blobs.put("u", "t", "b2", 0, b"another")
     assert b"".join([part async for part in store.blobs.read("t", "b")]) == b"".join(parts)
     assert [part async for part in store.blobs.read("t", "b2")] == [b"another"]
 
@@ -140,8 +140,8 @@ async def test_a_blob_is_put_in_parts_in_any_order_and_read_whole(store: Store) 
 async def test_a_part_off_the_grid_and_a_blob_past_the_cap_are_refused(store: Store) -> None:
     for offset, size in ((1, 1), (PART_BYTES - 1, 1), (0, PART_BYTES + 1)):
         with pytest.raises(InvalidInput):
-            await store.blobs.put("t", "b", offset, b"x" * size)
+            await store.blobs.put("u", "t", "b", offset, b"x" * size)
     with pytest.raises(TooLarge):
-        await store.blobs.put("t", "b", MAX_BLOB_BYTES, b"x")
+        await store.blobs.put("u", "t", "b", MAX_BLOB_BYTES, b"x")
     with pytest.raises(NotFound):
         _ = [part async for part in store.blobs.read("t", "b")]

@@ -116,6 +116,7 @@ async def test_what_waits_or_is_at_work_for_others_is_not_looked_at(store: Store
 TURNS: dict[str, Ask] = {
     "newest": lambda store: store.turns.newest("s"),
     "before": lambda store: store.turns.before(over(id="~")),
+    "usual": lambda store: store.turns.usual(over(id="~")),
     "spent": lambda store: store.turns.spent_before(over(id="~")),
     "in order": lambda store: store.turns.in_order("s", after=None, up_to="~", limit=100),
     "all": lambda store: store.turns.from_turn("s", "0"),

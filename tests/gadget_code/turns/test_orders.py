@@ -4,12 +4,22 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+import pytest
 from pymongo import MongoClient
 
 from gadget_api.ids import new_id
 from gadget_api.model import iso, utc_now
 from gadget_code.turns.orders import worked_ms
-from tests.gadget_code.peers import Played, PlayedDrone, a_session, a_turn, an_inquiry, is_processing, problem
+from tests.gadget_code.peers import (
+    Played,
+    PlayedDrone,
+    a_finished_turn,
+    a_session,
+    a_turn,
+    an_inquiry,
+    is_processing,
+    problem,
+)
 from tests.harness import Ide, User, Web, until
 
 DENY = {"decision": "deny", "capability": "read", "pattern": ".env*", "reason": "Secrets."}
@@ -190,6 +200,36 @@ async def test_fallbacks_come_with_their_keys_and_budgets_with_what_was_spent(us
     assert spent == {"steps": 1, "tokens": 110, "usd": 0.0002, "minutes": 125 / 60}
     stranger = [{"provider": new_id(), "model": "x"}]
     problem(await user.http.patch(f"/sessions/{session['_id']}", json={"fallbacks": stranger}), 404, "notFound")
+
+
+async def test_what_is_unusual_goes_by_the_sessions_finished_turns_and_else_by_the_users(
+    user: User, drone: PlayedDrone
+) -> None:
+    """Steps, money, minutes: 100, $2 and 30 at least."""
+
+    async def unusual(session: dict[str, Any]) -> tuple[int, float, float]:
+        turn = await a_turn(user, session)
+        order = await drone.order(turn["_id"])
+        played = Played(turn, epoch=order["epoch"])
+        await drone.send(played.complete(status="error"))  # what fails is no measure
+        await drone.acked(turn["_id"], played.seq)
+        await drone.report("available")
+        said = order["unusual"]
+        assert said["tokens"] is None
+        return said["steps"], said["usd"], said["minutes"]
+
+    large, small = await a_session(user), await a_session(user)
+    assert await unusual(large) == (100, 2.0, 30.0)
+    step = Played({"_id": "", "session": ""}).step(inputTokens=200_000)
+    used = [{name: step[name] for name in ("type", "index", "message", "usage", "finishReason", "model")}] * 29
+    await a_finished_turn(user, drone, large, "one", *used)
+    steps, usd, minutes = await unusual(large)
+    assert (steps, minutes) == (150, 30.0)
+    assert usd == pytest.approx(5 * 29 * 0.2, rel=0.01)
+    assert (await unusual(small))[0] == 150  # it has no turns of its own yet
+    for n in range(3):
+        await a_finished_turn(user, drone, small, str(n))
+    assert (await unusual(small))[0] == 100
 
 
 async def test_a_step_of_a_fallback_costs_what_that_model_does(user: User, drone: PlayedDrone) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gadget_api.errors import ErrorCode
@@ -187,7 +187,30 @@ def test_after_any_plan_the_conversation_is_valid_fits_and_ends_as_it_ended(
         assert isinstance(messages[len(messages) - planned.kept], UserMessage | ModelMessage)
 
 
+def _calls(*call_ids: str, content: str = "") -> ModelMessage:
+    requests = [ToolCallRequest(call_id=call_id, name="shell", params={"command": "x"}) for call_id in call_ids]
+    return ModelMessage(content=content, tool_calls=tuple(requests))
+
+
+def _results(*call_ids: str, content: str = "") -> list[Message]:
+    return [ToolMessage(call_id=call_id, name="shell", content=content) for call_id in call_ids]
+
+
+LONG_LAST_PROMPT: list[list[Message]] = [
+    [prompt("")],
+    [
+        prompt(text(273)),
+        _calls("c0", "c1", "c2", content=text(250)),
+        *_results("c0", "c1", "c2"),
+        _calls("c3"),
+        *_results("c3", content=text(1060)),
+    ],
+]
+"""The smallest summary has to hold the first prompt and a long last one."""
+
+
 @settings(max_examples=150, deadline=None)
+@example(turns=LONG_LAST_PROMPT, limit=1500)
 @given(st.lists(conversations(), min_size=2, max_size=5), st.integers(1500, 6000))
 def test_compaction_after_compaction_stays_valid_and_keeps_the_first_prompt(
     turns: list[list[Message]], limit: int

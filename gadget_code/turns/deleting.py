@@ -1,0 +1,43 @@
+"""Deleting what a session holds: its turns, their events, outputs, questions and images."""
+
+import asyncio
+import logging
+from datetime import timedelta
+
+from gadget_api.errors import GadgetError
+from gadget_api.model import utc_now
+from gadget_code.store.database import Store
+
+log = logging.getLogger(__name__)
+
+_EVERY_S = 24 * 3600.0
+_AGE = timedelta(hours=1)
+"""A session may be without its document while it is forked, for seconds."""
+
+
+async def delete_content(store: Store, user: str, session: str) -> None:
+    """The session's own document is deleted before. The turns go last: when a process dies in between, they lead
+    `delete_orphans` to the rest."""
+    turns = [turn for turn, _ in await store.turns.from_turn(session, "0")]
+    await store.events.delete_turns(turns)
+    await store.blobs.delete_turns(turns)
+    await store.inquiries.delete_turns(turns)
+    await store.images.let_go(user, await store.turns.only_in(session))
+    await store.turns.delete_session(session)
+
+
+async def delete_orphans(store: Store, age: timedelta = _AGE) -> None:
+    """Deletes what a fork or a deletion left when its process died, unless a turn of it is younger than `age`."""
+    for user, session in await store.turns.orphaned_sessions(utc_now() - age):
+        log.info("deleting what is left of session %s", session)
+        await delete_content(store, user, session)
+
+
+async def keep_clean(store: Store) -> None:
+    """At the start and once a day, for as long as the service lives."""
+    while True:
+        try:
+            await delete_orphans(store)
+        except GadgetError as exc:
+            log.warning("what deleted sessions left is deleted later: %s", exc.message)
+        await asyncio.sleep(_EVERY_S)
