@@ -375,7 +375,7 @@ from gadget_drone.sandbox.standing import Standing
 
 space = Path(sys.argv[1])
 project, home, outside = space / "work" / "project", space / "home", space / "outside"
-for directory in (project, home, outside):
+for directory in (project, home, outside, space / "other"):
     directory.mkdir(parents=True)
 (home / ".netrc").write_text("secret")
 (outside / "file").write_text("secret")
@@ -404,7 +404,10 @@ async def attempts():
     for line in (f"cat {outside}/file", "cat ~/.netrc", "cat /proc/1/environ", "readlink /proc/1/fd/5 /proc/1/ns/mnt",
                  "ls /proc/1/fd", "mount -o remount,rw /", "umount /proc", "umount -l .git/config",
                  "unshare -Urm umount -l .git/config", "unshare -Urm umount -l /proc", "nsenter -t 1 -m true",
-                 "unshare -Urm mount -o remount,bind,rw .git/config", "echo x >> .git/config", "mv .git moved"):
+                 "unshare -Urm mount -o remount,bind,rw .git/config", "echo x >> .git/config", "mv .git moved",
+                 "echo x > .git/commondir", f"ln -sfn {outside} .git/hooks && test -L .git/hooks",
+                 "mkdir .git/modules/x", "echo x > .git/config.worktree", "ls /srv", "ls /home", "ls /mnt",
+                 f"ls {space}/other"):
         status, said = await run(line)
         assert status != 0 and "secret" not in said, (line, status, said)
     assert (project / ".git" / "config").read_text() == config
