@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
+from gadget_api.disguise import marked
 from gadget_api.errors import GadgetError
 from gadget_api.loading import BESIDE_SOCKETIO, REDIS, loading, without
 
@@ -21,7 +22,7 @@ def run(arguments: argparse.Namespace) -> int:
             _load_env_file(arguments.env_file)
         return _COMMANDS[arguments.run](arguments)
     except GadgetError as exc:
-        print(f"gadget-code: {exc.message}", file=sys.stderr)
+        print(f"gadget-code: {marked(exc.message)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

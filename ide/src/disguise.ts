@@ -1,27 +1,22 @@
 /** Characters that make a text look like another one, shown as marks. The tables are those of gadget_api/disguise.py,
  * which says what they are; a test compares both. */
 
-type Ranges = readonly (readonly [number, number])[];
-
-export const HIDDEN: Ranges = [
-  [0x0000, 0x0008], [0x000B, 0x001F], [0x007F, 0x009F], [0x00AD, 0x00AD], [0x034F, 0x034F], [0x061C, 0x061C],
-  [0x115F, 0x1160], [0x17B4, 0x17B5], [0x180B, 0x180F], [0x200B, 0x200F], [0x2028, 0x202E], [0x2060, 0x206F],
-  [0x2800, 0x2800], [0x3164, 0x3164], [0xD800, 0xDFFF], [0xFE00, 0xFE0F], [0xFEFF, 0xFEFF], [0xFFA0, 0xFFA0],
-  [0xFFF0, 0xFFFB], [0x13430, 0x1345F], [0x1BCA0, 0x1BCA3], [0x1D173, 0x1D17A], [0xE0000, 0xE0FFF],
-];
-export const EMOJI: Ranges = [
-  [0x00A9, 0x00A9], [0x00AE, 0x00AE], [0x203C, 0x203C], [0x2049, 0x2049], [0x2122, 0x2122], [0x2139, 0x2139],
-  [0x2190, 0x21FF], [0x2300, 0x23FF], [0x24C2, 0x24C2], [0x25A0, 0x27BF], [0x2900, 0x297F], [0x2B00, 0x2BFF],
-  [0x3030, 0x3030], [0x303D, 0x303D], [0x3297, 0x3297], [0x3299, 0x3299], [0x1F000, 0x1FAFF],
-];
-export const JOINED: Ranges = [[0x0600, 0x06FF], [0x0750, 0x077F], [0x08A0, 0x08FF], [0x0900, 0x0DFF], [0x1780, 0x17FF]];
-export const FOREIGN: Ranges = [[0x0400, 0x052F], [0x0531, 0x0587], [0x13A0, 0x13FF]];
-export const WIDE: Ranges = [[0xFF21, 0xFF3A], [0xFF41, 0xFF5A], [0x1D400, 0x1D7FF]];
+/** From and to, in hexadecimal. */
+export const HIDDEN =
+  "0-8 b-1f 7f-9f ad-ad 34f-34f 61c-61c 115f-1160 17b4-17b5 180b-180f 200b-200f 2028-202e 2060-206f 2800-2800 " +
+  "3164-3164 d800-dfff fe00-fe0f feff-feff ffa0-ffa0 fff0-fffb 13430-1345f 1bca0-1bca3 1d173-1d17a " +
+  "e0000-e0fff";
+export const EMOJI =
+  "a9-a9 ae-ae 203c-203c 2049-2049 2122-2122 2139-2139 2190-21ff 2300-23ff 24c2-24c2 25a0-27bf 2900-297f " +
+  "2b00-2bff 3030-3030 303d-303d 3297-3297 3299-3299 1f000-1faff";
+export const JOINED = "600-6ff 750-77f 8a0-8ff 900-dff 1780-17ff";
+export const FOREIGN = "400-52f 531-587 13a0-13ff";
+export const WIDE = "ff21-ff3a ff41-ff5a 1d400-1d7ff";
 export const LOOKALIKES =
   "АВЕКМНОРСТУХЅІЈԌԚԜаеорсухѕіјһԁԛԝӏүґЬѴѵ" + "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧοιανρυϲϳ" + "ՕՍօսոցհզԼ" + "ᎪᎬᎢᎥᎷᏂᏃᏌᏚᏞᏟᏢᏴ" + "ı";
 
 const point = (code: number) => `\\u{${code.toString(16)}}`;
-const inClass = (ranges: Ranges) => ranges.map(([first, last]) => `${point(first)}-${point(last)}`).join("");
+const inClass = (ranges: string) => ranges.replace(/[0-9a-f]+/g, "\\u{$&}").replaceAll(" ", "");
 
 const emoji = inClass(EMOJI);
 const joined = inClass(JOINED);

@@ -131,7 +131,8 @@ def test_a_page_of_another_port_gets_nothing_by_the_cookie(
     )
     assert got == []
     statuses = {key: status for key, status in answered.items() if key[1].startswith("/api/")}
-    assert set(statuses.values()) == {401, 403, 405}, statuses
+    assert 403 in statuses.values()
+    assert set(statuses.values()) <= {401, 403, 405}, statuses
     # Its own address is no origin of the service.
     opened = other.evaluate(
         """async (url) => await new Promise((done) => {
