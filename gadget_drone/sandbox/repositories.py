@@ -33,6 +33,9 @@ def protected(git: str) -> list[str]:
     """
     directory = open_without_links(git)
     try:
+        if not os.access(".", os.W_OK, dir_fd=directory):  # for commands neither: they are this account's
+            every = (*_DIRECTORIES, *_FILES, COMMON)
+            return [f"{git}/{name}" for name in every if _exists(name, directory)]
         for name in _DIRECTORIES:
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=directory)

@@ -417,6 +417,12 @@ async def attempts():
     assert (await run("echo x >> .git/config"))[0] != 0
     assert (project / ".git" / "config").read_text() == config2
     assert (await run("echo x > made && cat made"))[1] == "x\\n"
+    (project / ".git" / "worktrees").rmdir()
+    (project / ".git").chmod(0o555)
+    said = (await run("echo works; echo x >> .git/config; echo x > .git/hooks/x; mkdir .git/worktrees"))[1]
+    assert said.startswith("works\\n"), said
+    assert (project / ".git" / "config").read_text() == config2
+    assert not (project / ".git" / "hooks" / "x").exists() and not (project / ".git" / "worktrees").exists()
 
 standing = Standing()
 asyncio.run(attempts())
