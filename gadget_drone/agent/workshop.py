@@ -34,7 +34,7 @@ from gadget_drone.permissions.decide import allows_network, denied_patterns, hid
 from gadget_drone.permissions.repository import RepositoryRules, repository_rules
 from gadget_drone.sandbox.denials import denied_by_sandbox
 from gadget_drone.sandbox.nested import nested_repositories
-from gadget_drone.sandbox.repositories import mend_common
+from gadget_drone.sandbox.repositories import mend_common, remove_links
 from gadget_drone.sandbox.standing import Standing
 from gadget_drone.stream import EventStream
 from gadget_drone.supervised import Supervised, Supervisor
@@ -248,8 +248,8 @@ class Workshop:
     async def _finished(self, call: ToolCallRequest, result: ToolResult) -> ToolResult:
         """What the model is told: the result, what the sandbox did to it, what the project says about the place."""
         content = clip(result.content, window_limits.Limits.of(self._models.provider).result_bytes)
-        if call.name == "shell":
-            content += _mended(self._site.project_dir)
+        if call.name in ("shell", "job"):
+            content += await asyncio.to_thread(_mended, self._site.project_dir, self._nested or ())
         if call.name == "shell" and self._site.sandbox is not None:
             network = allows_network(self._control.policy)
             label = denied_by_sandbox(content, int(result.is_error), network=network)
@@ -261,14 +261,21 @@ class Workshop:
         return replace(result, content=content)
 
 
-def _mended(project_dir: Path) -> str:
-    """Mends what a command has done to the repository, so that git works in it; what to tell the model of it."""
+def _mended(project_dir: Path, nested: Sequence[str]) -> str:
+    """Takes out of the repositories what a command may have left for a git outside; what to tell the model of it.
+
+    Blocks.
+    """
+    own = f"{project_dir}/.git"
+    notes = []
     try:
-        return (
-            "\n[.git/commondir was removed: git would not work with it]" if mend_common(f"{project_dir}/.git") else ""
-        )
+        if mend_common(own):
+            notes.append(f"{own}/commondir was removed: git would not work with it")
+        for git in (own, *nested):
+            notes += [f"{git}/{name} was removed: git would write through it" for name in remove_links(git)]
     except OSError as error:
-        return f"\n[git may not work: .git/commondir cannot be removed ({error.strerror})]"
+        notes.append(f"git may not work in {project_dir}: {error.strerror}")
+    return "".join(f"\n[{note}]" for note in notes[:20])
 
 
 def _own(project_dir: Path) -> tuple[Instructions, RepositoryRules]:

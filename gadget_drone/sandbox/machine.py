@@ -11,7 +11,7 @@ SYSTEM = (
     "/run/current-system", "/var/cache/fontconfig", "/var/lib/dpkg", "/var/lib/gems", "/var/lib/ghc", "/var/lib/texmf",
 )  # fmt: skip
 """Shown, read-only. Everything else is not there: homes, /srv, /mnt, /var with its databases, sockets in /run."""
-_MAY_HOLD_SECRETS = (("/etc", 8), ("/opt", 3))
+_MAY_HOLD_SECRETS = (("/etc", 8), ("/opt", 6))
 """Where an administrator puts keys beside programs, and how many levels deep they are looked for."""
 
 
@@ -25,7 +25,7 @@ def own_state(env: Mapping[str, str]) -> list[str]:
 
 
 def private_places() -> list[str]:
-    """What in `SYSTEM` this process may read and other accounts may not, such as keys of servers. Takes some 40 ms."""
+    """What in `SYSTEM` this process may read and other accounts may not, such as keys of servers, and sockets."""
     return [place for root, depth in _MAY_HOLD_SECRETS for place in _private_below(root, depth)]
 
 
@@ -43,19 +43,37 @@ def _private_below(directory: str, depth: int) -> Iterator[str]:
                 yield entry.path
             elif depth > 1:
                 yield from _private_below(entry.path, depth - 1)
-        elif not mode & stat.S_IROTH and os.access(entry.path, os.R_OK):
+        elif stat.S_ISSOCK(mode) or (not mode & stat.S_IROTH and os.access(entry.path, os.R_OK)):
             yield entry.path
 
 
+def make_own(directory: str) -> None:
+    """Makes a directory that commands write to, and may enter. Raises OSError where something else is there."""
+    try:
+        os.makedirs(directory, mode=0o700)
+    except FileExistsError:
+        mode = os.lstat(directory).st_mode
+        if not stat.S_ISDIR(mode):
+            raise
+        if mode & 0o700 != 0o700:
+            os.chmod(directory, 0o700)
+
+
+_DOTNET = tuple(f".dotnet/{name}" for name in ("dotnet", "host", "packs", "sdk", "sdk-manifests", "shared", "tools"))
 _PARTS: dict[str, tuple[str, ...]] = {
     ".cargo/bin": (".cargo/bin", ".cargo/env", ".rustup"),  # not credentials.toml
-    ".local/bin": (".local/bin", ".local/lib", ".local/pipx", ".local/share/pipx", ".local/share/uv"),
+    ".local/bin": (
+        ".local/bin", ".local/lib", ".local/pipx", ".local/share/pipx", ".local/share/uv/python",
+        ".local/share/uv/tools",
+    ),
+    ".dotnet": _DOTNET,
+    ".dotnet/tools": _DOTNET,
     "bin": ("bin",),
     "go/bin": ("go/bin",),
-}
+}  # fmt: skip
 _WHOLE = (
     ".pyenv", ".nvm", ".fnm", ".nodenv", ".volta", ".bun", ".deno", ".rbenv", ".rvm", ".asdf", ".sdkman", ".jenv",
-    ".goenv", ".dotnet", ".ghcup", ".opam", ".juliaup", ".linuxbrew", ".swiftly", ".local/share/mise",
+    ".goenv", ".ghcup", ".opam", ".juliaup", ".linuxbrew", ".swiftly", ".local/share/mise",
     ".local/share/fnm", ".local/share/pnpm", "miniconda3", "anaconda3", "miniforge3", "mambaforge",
 )  # fmt: skip
 """Version managers: their programs need the rest of them, and they keep no secrets of their own."""

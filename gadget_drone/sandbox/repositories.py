@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from gadget_drone.sandbox.links import open_without_links
 
-_DIRECTORIES = ("hooks", "info", "modules", "worktrees")
+_DIRECTORIES = ("branches", "hooks", "info", "modules", "remotes", "worktrees")
 _FILES = ("config", "config.worktree")
 COMMON = "commondir"
 """Names the directory that git takes its configuration, hooks and objects from."""
@@ -33,6 +33,7 @@ def protected(git: str) -> list[str]:
     """
     directory = open_without_links(git)
     try:
+        _let_in(directory)
         if not os.access(".", os.W_OK, dir_fd=directory):  # for commands neither: they are this account's
             every = (*_DIRECTORIES, *_FILES, COMMON)
             return [f"{git}/{name}" for name in every if _exists(name, directory)]
@@ -79,11 +80,14 @@ def protected_of_linked(own: str) -> list[str]:
     directory = open_without_links(own)
     try:
         with suppress(FileExistsError):
+            os.mkdir("modules", dir_fd=directory)
+        _refuse_other(own, "modules", directory, stat.S_ISDIR, "a directory")
+        with suppress(FileExistsError):
             _make("config.worktree", b"", directory)
-        names = ("commondir", "gitdir", "config.worktree")
-        for name in names:
+        files = ("commondir", "gitdir", "config.worktree")
+        for name in files:
             _refuse_other(own, name, directory, stat.S_ISREG, "a file")
-        return [f"{own}/{name}" for name in names]
+        return [f"{own}/{name}" for name in ("modules", *files)]
     finally:
         os.close(directory)
 
@@ -131,6 +135,13 @@ def _mend_common(directory: int) -> bool:
     return True
 
 
+def _let_in(directory: int) -> None:
+    """Gives the directory's owner, who we are, the rights back that a command has taken."""
+    found = os.fstat(directory)
+    if found.st_uid == os.geteuid() and found.st_mode & 0o100 == 0:
+        os.chmod(f"/proc/self/fd/{directory}", stat.S_IMODE(found.st_mode) | 0o700)
+
+
 def _refuse_other(git: str, name: str, directory: int, is_kind: Callable[[int], bool], kind: str) -> None:
     if not is_kind(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
         raise OSError(
@@ -168,3 +179,56 @@ def _content(name: str, directory: int) -> bytes:
 def is_git_directory(path: str) -> bool:
     """Whether git would take the directory `path`, which is no link, for a git directory."""
     return not os.path.islink(path) and all(os.path.isdir(f"{path}/{name}") for name in ("objects", "refs"))
+
+
+def remove_links(git: str) -> list[str]:
+    """Removes from the git directory `git` what a command may have left for a git outside to write to, or wait for.
+
+    That is symbolic links, pipes and the like where git has files of its own: it follows a link when it writes, and a
+    shell may read what comes there. Returns their names. Blocks.
+    """
+    try:
+        directory = open_without_links(git)
+    except OSError:
+        return []
+    try:
+        removed: list[str] = []
+        _remove_links(directory, "", removed)
+        return removed
+    finally:
+        os.close(directory)
+
+
+def _remove_links(directory: int, above: str, removed: list[str]) -> None:
+    fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        with os.scandir(fd) as entries:
+            for entry in entries:
+                name = f"{above}{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    if not above and entry.name not in _HAVE_FILES_OF_GIT:
+                        continue
+                    below = os.open(entry.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+                    try:
+                        _remove_links(below, f"{name}/", removed)
+                    finally:
+                        os.close(below)
+                elif not entry.is_file(follow_symlinks=False) and not _is_old_head(name, fd):
+                    os.unlink(entry.name, dir_fd=fd)
+                    removed.append(name)
+    finally:
+        os.close(fd)
+
+
+_HAVE_FILES_OF_GIT = ("logs", "refs", "rebase-merge", "rebase-apply", "sequencer")
+
+
+def _is_old_head(name: str, directory: int) -> bool:
+    """Git once made HEAD as a link to a branch."""
+    return name == "HEAD" and (os.readlink(name, dir_fd=directory) if _is_link(name, directory) else "").startswith(
+        "refs/"
+    )
+
+
+def _is_link(name: str, directory: int) -> bool:
+    return stat.S_ISLNK(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)

@@ -18,7 +18,8 @@ import json
 import os
 import re
 import signal
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -27,11 +28,13 @@ from typing import IO
 
 from gadget_drone.environment import child_environment
 from gadget_drone.git_settings import Settings, below, user_files, user_settings
-from gadget_drone.sandbox.links import Identity, identity_without_links
-from gadget_drone.sandbox.wrap import Mount, Wrapping, wrap
+from gadget_drone.sandbox.links import Identity, identity_without_links, open_without_links
+from gadget_drone.sandbox.wrap import Mount, Plan, Wrapping, look_at_machine, wrap
 from gadget_drone.supervised import Namespaces, NotStarted, Supervised, Supervisor
 
 MAKE_S = 5.0
+LOOK_AGAIN_S = 60.0
+"""After this time, what the machine has is looked at again: somebody may have put a key into /etc."""
 _HOLDER = ("/bin/sh", "-c", "echo made; read -r end")
 """Is there until its input ends."""
 _OUTER = ("cgroup", "uts", "net", "mnt")
@@ -73,6 +76,10 @@ class Standing:
         self._shown = shown
         self._users_git: tuple[Settings, list[str]] | None = None
         """What a command's git is told, as the user's home is not there: settings, and the files that they name."""
+        self._repositories: dict[Path, dict[str, None]] = {}
+        """Those that were ever named, by project: a command may hide one from the next look."""
+        self._machine: Plan | None = None
+        self._looked_at = 0.0
         self._made: _Made | None = None
         self._making = asyncio.Lock()
         self._supervisor = Supervisor()
@@ -99,31 +106,51 @@ class Standing:
         if self._users_git is None:
             self._users_git = await asyncio.to_thread(lambda: (user_settings(), user_files()))
         settings, files = self._users_git
-        try:
-            wanted = wrap(
-                env,
-                project_dir=project_dir,
-                workspace_dir=workspace_dir,
-                network=network,
-                hidden=hidden,
-                read_only=read_only,
-                repositories=repositories,
-                shown=(*self._shown, *files),
-            )
-        except OSError as error:
-            raise NotStarted(error.errno, f"the sandbox cannot be made: {error.strerror or error}") from error
-        async with self._making:
-            if self._made is None or not self._made.is_as_fresh(wanted):
-                made = await _make(wanted)
-                self._supervisor.move_to(made.namespaces)
-                if self._made is not None:
-                    self._made.close()
-                self._made = made
-            # Nothing may be awaited between the comparison and this.
-            environment = below(wanted.environment(env), settings)
-            return self._supervisor.start(
-                command, cwd=project_dir, env=environment, output=output, errors=errors, stdin=stdin
-            )
+        known = self._repositories.setdefault(project_dir, {})
+        known.update(dict.fromkeys(repositories))
+        is_again = False
+        while True:
+            machine = await self._looked_at_machine(anew=is_again)
+            try:
+                wanted = wrap(
+                    env,
+                    project_dir=project_dir,
+                    workspace_dir=workspace_dir,
+                    network=network,
+                    hidden=hidden,
+                    read_only=read_only,
+                    repositories=list(known),
+                    shown=(*self._shown, *files),
+                    machine=machine,
+                )
+            except OSError as error:
+                raise NotStarted(error.errno, f"the sandbox cannot be made: {error.strerror or error}") from error
+            async with self._making:
+                try:
+                    await self._make_where_needed(wanted)
+                except NotStarted as error:
+                    if is_again or error.errno == errno.ELOOP:
+                        raise
+                    is_again = True  # something of the machine may be gone since it was looked at
+                    continue
+                # Nothing may be awaited between the comparison and this.
+                environment = below(wanted.environment(env), settings)
+                return self._supervisor.start(
+                    command, cwd=project_dir, env=environment, output=output, errors=errors, stdin=stdin
+                )
+
+    async def _looked_at_machine(self, *, anew: bool) -> Plan:
+        if self._machine is None or anew or time.monotonic() - self._looked_at > LOOK_AGAIN_S:
+            self._machine, self._looked_at = await asyncio.to_thread(look_at_machine), time.monotonic()
+        return self._machine
+
+    async def _make_where_needed(self, wanted: Wrapping) -> None:
+        if self._made is None or not self._made.is_as_fresh(wanted):
+            made = await _make(wanted)
+            self._supervisor.move_to(made.namespaces)
+            if self._made is not None:
+                self._made.close()
+            self._made = made
 
     def close(self) -> None:
         """Ends all that runs in it, and all that was left in those before it."""
@@ -135,6 +162,11 @@ class Standing:
 
 async def _make(wanted: Wrapping) -> _Made:
     identities, outside = _identities(wanted), _mounts_of_the_machine()
+    for mount in wanted.mounts:  # bubblewrap would make what is missing where a link leads
+        try:
+            identity_without_links(mount.source or mount.place)
+        except OSError as error:
+            raise NotStarted(error.errno, f"the sandbox cannot be made: {mount.place}: {error.strerror}") from error
     try:
         async with asyncio.timeout(MAKE_S):
             with ExitStack() as undo:
@@ -221,26 +253,42 @@ def _taken_from(holder: str) -> tuple[IO[bytes], Namespaces]:
 
 def _check(wanted: Wrapping, root: str, mountinfo: bytes) -> None:
     """Raises NotStarted where a mount in the project is not what was wanted: a command may have put a link there."""
-    made: dict[str, tuple[bytes, list[bytes]]] = {}
-    for line in mountinfo.splitlines():
+    made: dict[int, tuple[str, bytes, list[bytes]]] = {}
+    for line in mountinfo.split(b"\n"):
         before, _, after = line.partition(b" - ")
-        _, _, _, _, place, flags, *_ = before.split(b" ")
+        if not after:
+            continue
+        number, _, _, _, place, flags, *_ = before.split(b" ")
         plain = _ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), place)
-        made[os.fsdecode(plain)] = after.split(b" ")[0], flags.split(b",")
+        made[int(number)] = os.fsdecode(plain), after.split(b" ")[0], flags.split(b",")
     for mount in wanted.mounts:
-        if mount.place not in made or not _is_right(mount, root, *made[mount.place]):
+        if not _is_right(mount, root, made):
             raise NotStarted(errno.ELOOP, f"the sandbox cannot be made: {mount.place} changed meanwhile. Try again")
 
 
-def _is_right(mount: Mount, root: str, kind: bytes, flags: Collection[bytes]) -> bool:
-    if mount.is_read_only and b"ro" not in flags:
-        return False
-    if mount.source is None:
-        return kind == b"tmpfs"
+def _is_right(mount: Mount, root: str, made: Mapping[int, tuple[str, bytes, list[bytes]]]) -> bool:
+    """Whether the place itself is that mount: another one may have covered it."""
     try:
-        return identity_without_links(mount.source) == identity_without_links(mount.place, root)
+        fd = open_without_links(mount.place, root)
     except OSError:
         return False
+    try:
+        place, kind, flags = made.get(_mount_id(fd), ("", b"", []))
+        if place != mount.place or (mount.is_read_only and b"ro" not in flags):
+            return False
+        if mount.source is None:
+            return kind == b"tmpfs"
+        found = os.fstat(fd)
+        return identity_without_links(mount.source) == (found.st_dev, found.st_ino)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
+def _mount_id(fd: int) -> int:
+    with open(f"/proc/self/fdinfo/{fd}", "rb") as info:
+        return next(int(line.split()[1]) for line in info if line.startswith(b"mnt_id:"))
 
 
 def _mounts_of_the_machine() -> bytes:

@@ -13,15 +13,17 @@ is compared with what was wanted, before a command is let in.
 
 import errno
 import os
+import secrets
 import shutil
 import stat
+import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gadget_drone.sandbox.machine import SYSTEM, is_in, own_state, private_places, toolchains
+from gadget_drone.sandbox.machine import SYSTEM, is_in, make_own, own_state, private_places, toolchains
 from gadget_drone.sandbox.repositories import (
     COMMON,
     MAX_DETAILED,
@@ -82,13 +84,15 @@ def wrap(
     read_only: Iterable[Path] = (),
     repositories: Iterable[str] = (),
     shown: Iterable[str] = (),
+    machine: "Plan",
 ) -> Wrapping:
     """The sandbox for commands in `project_dir` that have the environment `env`.
 
     `hidden` and `read_only`: files and directories in the project that a command may not read, or not change; what does
-    not exist, and links, are left out. `repositories`: git directories, or `.git` files, in the project besides its
-    own. `shown`: what else of the machine a command may read. Makes the folders that it needs; blocks shortly. Raises
-    OSError where there is no bubblewrap, or a git directory cannot be protected.
+    not exist is left out. `repositories`: git directories, or `.git` files, in the project besides its
+    own. `shown`: what else of the machine a command may read. `machine`: as `look_at_machine` gives it. Makes the
+    folders that it needs; blocks shortly. Raises OSError where there is no bubblewrap, or a git directory cannot be
+    protected.
     """
     binary = find_bubblewrap()
     if binary is None:
@@ -98,40 +102,60 @@ def wrap(
     home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
     own = f"{workspace}/.gadget"
     for name in (HOME, TEMPORARY):
-        os.makedirs(f"{own}/{name}", mode=0o700, exist_ok=True)
-    plan = machine().copy(project)
-    state = own_state(os.environ)
-    for place in state:
-        if is_in(place, *SYSTEM):
-            plan.hide(place)
+        make_own(f"{own}/{name}")
+    plan = machine.copy(project)
     for place in ("/tmp", "/var/tmp"):
         plan.bind(f"{own}/{TEMPORARY}", place)
     if home != "/" and not is_in(project, own):
         plan.bind(f"{own}/{HOME}", home)
-    for place in shown:
-        plan.show(place, os.path.realpath(place))
-    if is_in(workspace, *SYSTEM, *shown):
-        plan.hide(workspace)
-    for tool in toolchains(env, home):
-        if not is_in(tool, project, own):
-            plan.show(tool, os.path.realpath(tool))
+        plan.own_home = f"{own}/{HOME}", home
+    elsewhere = [*shown, *(tool for tool in toolchains(env, home) if not _leads_into(tool, workspace))]
+    for place in elsewhere:
+        plan.show_real(place)
+    visible = (*SYSTEM, *map(os.path.realpath, elsewhere))
+    state = own_state(os.environ)
+    for place in (*state, workspace):
+        if is_in(place, *visible):
+            plan.hide(place)
     plan.bind(project, project)
+    kept, gone = ([path for path in map(str, paths) if not _is_ours(path, project)] for paths in (read_only, hidden))
+    repositories = list(repositories)
+    # First these: a later mount covers what is below it.
+    for directory in _above(project, (*kept, *gone, *repositories)):
+        plan.bind(directory, directory)
     for place in state:
         if is_in(place, project):
             plan.hide(place)
     _protect(plan, f"{project}/.git", repositories)
     if is_in(own, project) or os.path.isdir(f"{project}/.gadget"):
         plan.empty(f"{project}/.gadget")
-    kept, gone = [*map(str, read_only)], [*map(str, hidden)]
-    for directory in _above(project, (*kept, *gone)):
-        plan.bind(directory, directory)
     for path in kept:
         plan.show(path)
     for path in gone:
+        if os.path.islink(path):
+            raise OSError(errno.ELOOP, f"{path} changed meanwhile. Try again")
         plan.hide(path)
-    isolation = ("--die-with-parent", "--new-session", "--unshare-pid", "--as-pid-1", "--unshare-ipc", "--unshare-uts")
-    options = (*isolation, "--unshare-cgroup-try", *(() if network else ("--unshare-net",)), "--cap-drop", "ALL")
-    return plan.wrapping((binary, *options), home)
+    return plan.wrapping((binary, *_isolation(binary), *(() if network else ("--unshare-net",))), home)
+
+
+@cache
+def _isolation(binary: str) -> tuple[str, ...]:
+    """In a namespace of users of its own a command would have rights again; bubblewrap before 0.8 cannot forbid it."""
+    known = subprocess.run([binary, "--help"], capture_output=True, text=True, timeout=5, check=False).stdout
+    users = ("--unshare-user", "--disable-userns") if "--disable-userns" in known else ()
+    own = ("--unshare-pid", "--as-pid-1", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+    return ("--die-with-parent", "--new-session", *own, *users, "--cap-drop", "ALL")
+
+
+def _leads_into(path: str, workspace: str) -> bool:
+    """Whether the path, or a link on its way, leads into the workspace, where a command may have made it."""
+    parts = path.split("/")
+    return any(is_in(os.path.realpath("/".join(parts[:end])), workspace) for end in range(2, len(parts) + 1))
+
+
+def _is_ours(path: str, project: str) -> bool:
+    """Whether no rule is needed, or may take something away: git directory and `.gadget/` of the project."""
+    return is_in(path, f"{project}/.git", f"{project}/.gadget")
 
 
 def _above(project: str, paths: Iterable[str]) -> list[str]:
@@ -142,7 +166,7 @@ def _above(project: str, paths: Iterable[str]) -> list[str]:
     return sorted({path[:at] for path in paths for at in range(len(project) + 1, len(path)) if path[at] == "/"})
 
 
-class _Plan:
+class Plan:
     """Mounts, in the order in which bubblewrap makes them; a later one covers an earlier one."""
 
     def __init__(self) -> None:
@@ -154,10 +178,12 @@ class _Plan:
         """What a command would leave there, the next one would find."""
         self._bound: set[str] = set()
         self._mounts: dict[str, Mount] = {}
+        self.own_home: tuple[str, str] | None = None
+        """The directory that is the home of commands, and where it is for them."""
 
-    def copy(self, project: str) -> "_Plan":
+    def copy(self, project: str) -> "Plan":
         """To go on from, for commands in `project`."""
-        plan = _Plan()
+        plan = Plan()
         plan._watched = [project]
         plan._options, plan._empty = [*self._options], [*self._empty]
         plan._paths, plan._bound = dict(self._paths), set(self._bound)
@@ -182,6 +208,14 @@ class _Plan:
         elif not is_in(source, *self._watched):
             self._options += ["--symlink", os.readlink(source), place]
 
+    def show_real(self, path: str) -> None:
+        """As `show`, under the path's real name, and under this one by a link."""
+        real = os.path.realpath(path)
+        self.show(real)
+        if os.path.exists(real) and not is_in(path, *self._bound):
+            self._clear_way(path)
+            self._options += ["--symlink", real, path]
+
     def bind(self, source: str, place: str) -> None:
         self._bind(source, place, is_read_only=False)
 
@@ -197,6 +231,7 @@ class _Plan:
             self._bind(_NOTHING, path, is_read_only=True)
 
     def empty(self, place: str) -> None:
+        self._clear_way(place)
         self._options += ["--tmpfs", place]
         self._empty.append(place)
         self._note(Mount(place, None, is_read_only=True))
@@ -209,10 +244,27 @@ class _Plan:
         return Wrapping((*command, *fresh, *self._options), tuple(self._paths), tuple(self._mounts.values()), home)
 
     def _bind(self, source: str, place: str, *, is_read_only: bool) -> None:
+        self._clear_way(place)
         self._options += ["--ro-bind" if is_read_only else "--bind", source, place]
         self._paths[source] = None
         self._bound.add(place)
         self._note(Mount(place, source, is_read_only))
+
+    def _clear_way(self, place: str) -> None:
+        """Moves aside what a command has put into its home where a mount has to be: bubblewrap would fail or follow."""
+        if self.own_home is None or place == self.own_home[1] or not is_in(place, self.own_home[1]):
+            return
+        directory, *names = self.own_home[0], *place.removeprefix(self.own_home[1]).strip("/").split("/")
+        for number, name in enumerate(names):
+            directory = f"{directory}/{name}"
+            try:
+                mode = os.lstat(directory).st_mode
+            except FileNotFoundError:
+                return
+            is_last = number == len(names) - 1
+            if not (stat.S_ISDIR(mode) or (is_last and stat.S_ISREG(mode))):
+                os.rename(directory, f"{directory}.moved-{secrets.token_hex(4)}")
+                return
 
     def _note(self, mount: Mount) -> None:
         self._paths[mount.place] = None
@@ -220,10 +272,9 @@ class _Plan:
             self._mounts[mount.place] = mount
 
 
-@cache
-def machine() -> _Plan:
-    """What every sandbox has of the machine: looked at once, for it takes longer than all the rest of a plan."""
-    plan = _Plan()
+def look_at_machine() -> Plan:
+    """What every sandbox has of the machine. Blocks for some 50 ms."""
+    plan = Plan()
     for place in SYSTEM:
         plan.show(place)
     resolver = os.path.realpath("/etc/resolv.conf")
@@ -234,7 +285,7 @@ def machine() -> _Plan:
     return plan
 
 
-def _protect(plan: _Plan, git: str, others: Iterable[str]) -> None:
+def _protect(plan: Plan, git: str, others: Iterable[str]) -> None:
     """The project's own git directory, and the others in it as far as they are still there."""
     if os.path.islink(git):
         raise OSError(
@@ -256,7 +307,7 @@ def _protect(plan: _Plan, git: str, others: Iterable[str]) -> None:
         _show_parts(plan, path, parts if parts and f"{path}/{COMMON}" in parts else None)
 
 
-def _show_parts(plan: _Plan, git: str, parts: Sequence[str] | None) -> None:
+def _show_parts(plan: Plan, git: str, parts: Sequence[str] | None) -> None:
     """A git directory with these parts of it read-only; None: all of it, or a `.git` file."""
     if parts is None:
         return plan.show(git)

@@ -39,7 +39,18 @@ def find_ripgrep() -> str | None:
     return str(beside) if os.access(beside, os.X_OK) else shutil.which("rg")
 
 
-async def ripgrep(arguments: Sequence[str], cwd: Path, *, separator: bytes, take: Callable[[str], bool]) -> Ran:
+def _shown(piece: bytes) -> str:
+    return piece.decode("utf-8", "replace")
+
+
+async def ripgrep(
+    arguments: Sequence[str],
+    cwd: Path,
+    *,
+    separator: bytes,
+    take: Callable[[str], bool],
+    decode: Callable[[bytes], str] = _shown,
+) -> Ran:
     """Gives each piece of the output to `take` until it answers False. Raises `ToolError`, also after 30 s."""
     binary = find_ripgrep()
     if binary is None:
@@ -55,7 +66,7 @@ async def ripgrep(arguments: Sequence[str], cwd: Path, *, separator: bytes, take
     complete = False
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            complete = await _feed(process.stdout, separator, take)
+            complete = await _feed(process.stdout, separator, lambda piece: take(decode(piece)))
     except TimeoutError as error:
         raise ToolError(f"No answer within {TIMEOUT_S:g} s: narrow it down with path or glob.") from error
     finally:
@@ -69,11 +80,11 @@ async def ripgrep(arguments: Sequence[str], cwd: Path, *, separator: bytes, take
     return Ran(status, errors, complete)
 
 
-async def _feed(stream: asyncio.StreamReader, separator: bytes, take: Callable[[str], bool]) -> bool:
+async def _feed(stream: asyncio.StreamReader, separator: bytes, take: Callable[[bytes], bool]) -> bool:
     rest = b""
     while chunk := await stream.read(_CHUNK_BYTES):
         *pieces, rest = (rest + chunk).split(separator)
         rest = rest[:_MAX_PIECE_BYTES]
-        if not all(take(piece.decode("utf-8", "replace")) for piece in pieces):
+        if not all(map(take, pieces)):
             return False
-    return not rest or take(rest.decode("utf-8", "replace"))
+    return not rest or take(rest)

@@ -66,7 +66,8 @@ class Place:
                 assert await running.kill()
 
         status = asyncio.run(ended())
-        return subprocess.CompletedProcess(line, status, printed.read_text(), complaints.read_text())
+        said = (path.read_text(errors="replace") for path in (printed, complaints))
+        return subprocess.CompletedProcess(line, status, *said)
 
     async def start(
         self,

@@ -231,3 +231,13 @@ def test_the_interpreter_of_the_tests_runs(place: Place) -> None:
     path = f"{Path(sys.executable).resolve().parent}:/usr/bin:/bin"
     ran = place.run("python3 -c 'print(6*7)'", PATH=path, HOME=os.path.expanduser("~"))
     assert ran.stdout == "42\n", ran.stderr
+
+
+@pytest.mark.parametrize(
+    "line", ["unshare -Ur true", "unshare -U true", "unshare -UrmC mount -t cgroup2 none /sys/fs/cgroup"]
+)
+def test_a_command_makes_no_namespace_of_users(line: str, place: Place) -> None:
+    """In one of its own it would have every right again: enough to end all of the drone's control group as root."""
+    ran = place.run(line)
+    assert ran.returncode != 0
+    assert "made" not in place.run(f"{line} && echo made; true").stdout

@@ -1,6 +1,7 @@
 """What a command puts into the project so that the next sandbox is made of it."""
 
 import asyncio
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -8,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from gadget_drone.sandbox.nested import nested_repositories
-from gadget_drone.sandbox.repositories import mend_common
+from gadget_drone.sandbox.repositories import mend_common, remove_links
 from gadget_drone.supervised import NotStarted
 from tests.gadget_drone.sandbox.conftest import Place
 
-NAMES = ("config", "config.worktree", "commondir", "hooks", "info", "modules", "worktrees")
+NAMES = ("branches", "config", "config.worktree", "commondir", "hooks", "info", "modules", "remotes", "worktrees")
 
 
 def git(*words: object) -> str:
@@ -159,7 +160,9 @@ async def test_what_changes_while_bubblewrap_makes_a_sandbox_lets_no_command_in(
     racing = tmp_path / "bin/bwrap"
     racing.parent.mkdir()
     line = WORST_MOMENT[change].format(outside=place.outside)
-    racing.write_text(f'#!/bin/sh\n(cd {place.project} && {line})\nexec {shutil.which("bwrap")} "$@"\n')
+    racing.write_text(
+        f'#!/bin/sh\n[ $1 = --help ] || (cd {place.project} && {line})\nexec {shutil.which("bwrap")} "$@"\n'
+    )
     racing.chmod(0o755)
     monkeypatch.setattr("gadget_drone.sandbox.wrap._WHERE", str(racing.parent))
     with pytest.raises(NotStarted):
@@ -209,3 +212,83 @@ def test_a_repository_with_a_work_tree_elsewhere_keeps_it(line: str, place: Plac
         config.write(f"[core]\n{line}\n")
     place.run("true")
     assert not (place.project / ".git/commondir").exists()
+
+
+# Rules that deny, and what is protected without a rule
+
+
+@pytest.mark.parametrize(
+    "where", [".git/hooks/a.pem", ".git/b.pem", ".gadget/c.pem", "lib/.git/hooks/d.pem", "lib/e.pem"]
+)
+def test_a_denied_file_takes_no_protection_away(where: str, place: Place) -> None:
+    """A mount above what is denied covers what is below it; the agent chooses the names that a pattern fits."""
+    git("init", "-q", place.project / "lib")
+    (place.project / ".gadget").mkdir()
+    (place.project / ".gadget/workspace.json").write_text("secret of the project")
+    denied = place.project / where
+    denied.write_text("x")
+    repositories = asyncio.run(nested_repositories(place.project))
+    line = (
+        "for g in .git lib/.git; do echo x > $g/hooks/pre-commit; echo x >> $g/config; echo x > $g/commondir; done; "
+        "mv .gadget/tmp .gadget/t; cat .gadget/*; ls -A .gadget"
+    )
+    for options in ({"hidden": [denied]}, {"read_only": [denied]}):
+        ran = place.run_with(line, repositories=repositories, **options)
+        assert ran.stdout == ""
+    for git_dir in (place.project / ".git", place.project / "lib/.git"):
+        assert not (git_dir / "hooks/pre-commit").exists()
+        assert "x\n" not in (git_dir / "config").read_text()
+        assert (git_dir / "commondir").read_text() == ".\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("mv lib lib2", "mv lib2 lib"),
+        ("mv deep deep2", "mv deep2 deep"),
+        ("mv lib/.git/HEAD lib/.git/H", "mv lib/.git/H lib/.git/HEAD"),
+        ("mv lib/.git/objects lib/.git/o", "mv lib/.git/o lib/.git/objects"),
+    ],
+)
+def test_a_repository_that_hides_is_protected_all_the_same(first: str, then: str, place: Place) -> None:
+    for name in ("lib", "deep/lib"):
+        git("init", "-q", place.project / name)
+    for line in (first, "for g in lib lib2 deep/lib deep2/lib; do echo x >> $g/.git/config; done", then):
+        place.run_with(line, repositories=asyncio.run(nested_repositories(place.project)))
+    for name in ("lib", "deep/lib"):
+        assert "x\n" not in (place.project / name / ".git/config").read_text()
+
+
+def test_a_repository_whose_name_is_no_text_is_protected(place: Place) -> None:
+    odd = os.fsdecode(os.fsencode(place.project) + b"/\xff\rlib")
+    subprocess.run(["git", "init", "-q", odd], check=True)
+    repositories = asyncio.run(nested_repositories(place.project))
+    assert repositories == [f"{odd}/.git"]
+    place.run_with("for d in *; do echo x >> $d/.git/config; done; true", repositories=repositories)
+    assert "x\n" not in Path(odd, ".git/config").read_text()
+
+
+LEFT = ("logs/HEAD", "logs/refs/heads/x", "packed-refs", "index", "refs/heads/y", "COMMIT_EDITMSG", "HEAD")
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+@pytest.mark.parametrize("name", LEFT)
+def test_what_a_command_leaves_for_a_git_outside_is_removed(name: str, kind: str, place: Place) -> None:
+    """Git writes through links, and waits for pipes."""
+    victim = place.outside / "victim"
+    make = f"ln -sf {victim}" if kind == "link" else "mkfifo"
+    place.run(f"mkdir -p .git/logs/refs/heads; rm -f .git/{name}; {make} .git/{name}")
+    assert remove_links(str(place.project / ".git")) == [name]
+    assert not os.path.lexists(place.project / ".git" / name)
+    assert remove_links(str(place.project / ".git")) == []
+
+
+def test_an_old_head_and_links_of_other_programs_stay(place: Place) -> None:
+    head, annex = place.project / ".git/HEAD", place.project / ".git/annex"
+    head.unlink()
+    head.symlink_to("refs/heads/main")
+    annex.mkdir()
+    (annex / "x").symlink_to("y")
+    assert remove_links(str(place.project / ".git")) == []
+    assert head.is_symlink()
+    assert (annex / "x").is_symlink()

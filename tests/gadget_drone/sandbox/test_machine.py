@@ -11,7 +11,6 @@ import pytest
 
 from gadget_drone.sandbox.machine import own_state, private_places, toolchains
 from gadget_drone.sandbox.standing import Standing
-from gadget_drone.sandbox.wrap import machine
 from tests.gadget_drone.sandbox.conftest import Place
 
 ROOT_ONLY = pytest.mark.skipif(os.getuid() != 0, reason="only root can put files there")
@@ -28,12 +27,10 @@ def data_dir(request: pytest.FixtureRequest) -> Iterator[Path]:
     try:
         (directory / "secret.key").write_text("secret of the service")
         listening.bind(str(directory / "mongodb.sock"))
-        machine.cache_clear()
         yield directory
     finally:
         listening.close()
         shutil.rmtree(directory)
-        machine.cache_clear()
 
 
 def test_a_data_directory_is_hidden_wherever_it_is(data_dir: Path, place: Place) -> None:
@@ -107,3 +104,66 @@ def test_paths_that_the_drones_owner_names_are_shown_read_only(place: Place, tmp
     finally:
         shown.standing.close()
     assert (sdk / "file").read_text() == "needed\n"
+
+
+def test_a_path_entry_that_a_command_has_made_a_link_of_shows_nothing(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "lnk").symlink_to(place.workspace)
+    (place.project / "bin").symlink_to(place.outside)
+    path = f"{tmp_path}/lnk/project/bin:{place.project}/bin:/usr/bin:/bin"
+    ran = place.run(f"cat {tmp_path}/lnk/project/bin/file bin/file {place.outside}/file; true", PATH=path)
+    assert ran.stdout == ""
+
+
+def test_a_directory_that_is_shown_hides_what_is_gadgets_own(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gadget").mkdir()
+    (tmp_path / "gadget/secret.key").write_text("secret")
+    monkeypatch.setenv("GADGET_DATA_DIR", str(tmp_path / "gadget"))
+    (tmp_path / "other").symlink_to(tmp_path)
+    place.standing.close()
+    for named in (tmp_path, tmp_path / "other"):
+        shown = Place(place.workspace, place.project, place.home, place.outside, Standing([str(named)]))
+        try:
+            line = f"cat {named}/gadget/* {named}/space/.gadget/* {named}/space/other/file; cat {named}/outside/file"
+            assert shown.run(line).stdout == "secret outside"
+        finally:
+            shown.standing.close()
+
+
+def test_secrets_beside_programs_of_the_home_are_not_shown(place: Place) -> None:
+    for name in (".local/share/uv/credentials/c.toml", ".dotnet/corefx/x509/key.pfx"):
+        (place.home / name).parent.mkdir(parents=True)
+        (place.home / name).write_text("secret")
+    for name in (".local/bin", ".dotnet/tools"):
+        (place.home / name).mkdir(parents=True)
+    path = f"{place.home}/.local/bin:{place.home}/.dotnet/tools:/usr/bin:/bin"
+    assert place.run("cat ~/.local/share/uv/*/* ~/.dotnet/corefx/*/*; true", PATH=path).stdout == ""
+
+
+@pytest.mark.parametrize("left", ["touch", "ln -s /", "ln -s /oldroot/tmp/gadget-was-here", "mkfifo"])
+def test_what_a_command_leaves_in_its_home_stops_no_command(left: str, place: Place) -> None:
+    """A mount has to be where it left something: a directory of programs that PATH names, a project in the home."""
+    tools = place.home / ".local/bin"
+    tools.mkdir(parents=True)
+    path = f"{tools}:/usr/bin:/bin"
+    nested = Place(place.workspace, place.project, place.workspace.parent, place.outside, place.standing)
+    for where, name in ((place, ".local"), (nested, "space")):
+        where.run(f"cd ~; mv {name} moved; {left} {name}", PATH=path)
+        assert where.run(f"echo works; cat {where.outside}/file; true", PATH=path).stdout == "works\n"
+    assert not Path("/tmp/gadget-was-here").exists()
+
+
+def test_directories_that_a_command_has_closed_are_opened(place: Place) -> None:
+    place.run("chmod 0 ~ /tmp .git")
+    assert place.run("echo works; git status --short").stdout == "works\n?? README\n"
+
+
+@ROOT_ONLY
+def test_a_key_that_is_put_into_etc_later_is_hidden_soon(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gadget_drone.sandbox.standing.LOOK_AGAIN_S", 0.0)
+    assert place.run("true").returncode == 0
+    with tempfile.NamedTemporaryFile(dir="/etc", prefix="gadget-test-", suffix=".key") as key:
+        key.write(b"secret")
+        key.flush()
+        assert place.run(f"cat {key.name}; true").stdout == ""

@@ -282,7 +282,9 @@ async def test_a_sandbox_that_is_given_up_while_it_is_made_leaves_nothing(
     began = tmp_path / "began"
     waiting = tmp_path / "bin" / "bwrap"  # as bubblewrap's own child waits for it to be let go
     waiting.parent.mkdir()
-    waiting.write_text(f"#!/bin/sh\nsleep 600 & echo $! > {began}.new; mv {began}.new {began}; wait\n")
+    waiting.write_text(
+        f"#!/bin/sh\n[ $1 = --help ] && exit\nsleep 600 & echo $! > {began}.new; mv {began}.new {began}; wait\n"
+    )
     waiting.chmod(0o755)
     monkeypatch.setattr("gadget_drone.sandbox.wrap._WHERE", str(waiting.parent))
     starting = asyncio.create_task(place.start(["/bin/sh", "-c", "touch ran"], output=2))
