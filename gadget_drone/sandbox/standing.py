@@ -190,8 +190,8 @@ async def _holder(command_line: Sequence[str]) -> AsyncIterator[int]:
     """The id of a process that is in the sandbox for as long as this lasts. Raises OSError."""
     told, tells = os.pipe()
     with os.fdopen(told, "rb") as info:
-        try:
-            process = await asyncio.create_subprocess_exec(
+        starting = asyncio.ensure_future(
+            asyncio.create_subprocess_exec(
                 *(*command_line, "--info-fd", str(tells), "--", *_HOLDER),
                 cwd="/",
                 env=child_environment(),
@@ -201,8 +201,16 @@ async def _holder(command_line: Sequence[str]) -> AsyncIterator[int]:
                 pass_fds=[tells],
                 process_group=0,
             )
+        )
+        try:
+            # Cancelled itself, it would end the one process that it knows.
+            await asyncio.wait([starting])
+        except asyncio.CancelledError:
+            await _end(await starting)
+            raise
         finally:
             os.close(tells)
+        process = starting.result()
         try:
             assert process.stdout is not None
             assert process.stderr is not None
@@ -211,10 +219,14 @@ async def _holder(command_line: Sequence[str]) -> AsyncIterator[int]:
                 raise NotStarted(errno.EPERM, said or "bubblewrap gave no reason")
             yield json.loads(info.read())["child-pid"]
         finally:
-            with suppress(ProcessLookupError):
-                # All of them: a child that bubblewrap has just begun waits for it, and would for ever.
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+            await _end(process)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError):
+        # All of them: a child that bubblewrap has just begun waits for it, and would for ever.
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
 
 
 def _taken_from(holder: str) -> tuple[IO[bytes], Namespaces]:
