@@ -9,7 +9,7 @@ import re
 import stat
 import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -34,7 +34,10 @@ from gadget_drone.workspace_lock import Holder, holder_of, note_connection, note
 GADGET_DIR = ".gadget"
 REASON = "reason.txt"
 """In a `corrupt-<time>/`: why the other file is there."""
-_FOLDERS = ("journal", "logs", "blobs", "images", "checkpoints", "home")
+_FOLDERS = ("journal", "logs", "blobs", "images", "checkpoints", "home", "tmp")
+_NOT_LOOKED_AT = re.compile(r"home|tmp|corrupt-.*|workspace\.json|work-order\.json")
+"""What commands have made, and the drone does not read; what was set aside; what is set aside when it is read."""
+_LEVELS = 3
 _WORKSPACE_ID = re.compile(
     rb'"workspaceId"\s*:\s*"([0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})"'
 )
@@ -68,6 +71,7 @@ class Workspace:
             lock_fd = take_lock(gadget_dir / "lock")
             try:
                 warnings: list[str] = []
+                _set_odd_files_aside(gadget_dir, warnings)
                 file, has_lost_id = _load_workspace_file(directory, hostname, warnings)
                 _exclude_from_git(directory, warnings)
             except BaseException:
@@ -270,6 +274,25 @@ def _make_gadget_dir(directory: Path) -> Path:
     if not ignore.exists():
         replace_file(ignore, b"*\n")
     return gadget_dir
+
+
+def _set_odd_files_aside(gadget_dir: Path, warnings: list[str]) -> None:
+    """Moves links, pipes and the like away: a repository may bring a `.gadget/`, and a link in it may lead anywhere."""
+    for path in list(_odd_files(gadget_dir, _LEVELS)):
+        moved = _move_aside(gadget_dir, path, f"{path.relative_to(gadget_dir)} is no regular file.")
+        warnings.append(f"{path} is no regular file; it was moved to {moved}.")
+
+
+def _odd_files(directory: Path, levels: int) -> Iterator[Path]:
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if levels == _LEVELS and _NOT_LOOKED_AT.fullmatch(entry.name):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                if levels > 1:
+                    yield from _odd_files(Path(entry.path), levels - 1)
+            elif not entry.is_file(follow_symlinks=False):
+                yield Path(entry.path)
 
 
 def _load_workspace_file(directory: Path, hostname: str, warnings: list[str]) -> tuple[WorkspaceFile, bool]:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gadget_api.errors import GadgetError
 from gadget_drone.recovery import clear_up, find_left_turn, load_journal
 from gadget_drone.workspace import Workspace, inspect_workspace
 from tests.gadget_drone.test_recovery import TURN, leave
@@ -76,6 +77,32 @@ def test_a_start_survives(name: str, damage: str, left: Path) -> None:
     path.write_bytes(DAMAGES[damage](before))
     start(left)
     assert start(left) == [], "the second start finds nothing damaged"
+
+
+REFUSED = ("tmp", "home", "logs", "journal", "lock")
+PLANTED = (*REFUSED, "logs/drone.log", "blobs/a.b.blob", "checkpoints/p1", "workspace.json")
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_link_that_a_repository_brings_leads_nowhere(name: str, tmp_path: Path) -> None:
+    """A repository that tracks a `.gadget/`, or a command before a drone worked here."""
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "file").write_text("as it was")
+    link = tmp_path / "workspace/.gadget" / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(victim if "." not in name else victim / "file")
+    if name in REFUSED:
+        with pytest.raises(GadgetError, match=r"cannot be a workspace|move it away"):
+            Workspace.open(tmp_path / "workspace", hostname="box")
+    else:
+        with Workspace.open(tmp_path / "workspace", hostname="box") as workspace:
+            with (workspace.logs_dir / "drone.log").open("a") as log:
+                log.write("written")
+            assert "moved to" in workspace.warnings[0]
+        assert not link.is_symlink()
+    assert (victim / "file").read_text() == "as it was"
+    assert [path.name for path in victim.iterdir()] == ["file"]
 
 
 KINDS: dict[str, Callable[[Path], object]] = {
