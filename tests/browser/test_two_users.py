@@ -52,10 +52,11 @@ def test_neither_sees_the_others_sessions_turns_files_or_drones(
         page.goto(other.path)
         expect(page.get_by_role("alert").first).to_be_visible()
         assert f"An answer for {other.user.email}" not in page.locator("body").inner_text()
+        headers = {"X-Gadget-Page": stage.user.token.split(".")[1]}
         for path in ("", "/turns", "/files", "/diff", "/queue"):
-            answer = page.request.get(f"/api/v1/sessions/{other.session['_id']}{path}")
+            answer = page.request.get(f"/api/v1/sessions/{other.session['_id']}{path}", headers=headers)
             assert answer.status == 404, (path, answer.status)
         page.goto("/drones")
         expect(page.get_by_text(f"/{stage.drone.name}").first).to_be_visible()
-        drones = page.request.get("/api/v1/drones").json()["items"]
+        drones = page.request.get("/api/v1/drones", headers=headers).json()["items"]
         assert [drone["_id"] for drone in drones] == [stage.drone.id]
