@@ -1,7 +1,6 @@
 """The checkpoints of one project, as the drone uses them: bounded, cancellable, one piece of work at a time."""
 
 import asyncio
-import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from gadget_drone.checkpoints.restore import Restored, restore
 from gadget_drone.checkpoints.snapshot import Skipped, look
 from gadget_drone.checkpoints.store import Commit, Store, gone
 from gadget_drone.checkpoints.store_git import GitFailed, Stopped, StoreGit
+from gadget_drone.programs import find_program
 
 Result = TypeVar("Result")
 
@@ -55,7 +55,7 @@ class Checkpoints:
         self._taken = 0
         self._is_full = False
         self._refused = refusal(store_dir, project_dir)
-        if shutil.which("git") is None:
+        if find_program("git") is None:
             self._refused = "There are no checkpoints without git: install it on the drone's machine."
         self.off = self._refused
         """Why nothing is taken any more, a sentence; None while something is."""
