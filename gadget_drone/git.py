@@ -118,6 +118,9 @@ async def ensure_cloned(
 ) -> bool:
     """Makes `target` a checkout of the project; whether it had to be cloned. `silence_s` bounds a lack of progress.
 
+    An unfinished clone is in the workspace's `.gadget/`, which commands do not see. The workspace may itself be a
+    checkout, whose commands could otherwise write a filter into the clone's configuration while git checks it out.
+
     Raises GadgetError: `gitUrlNotAllowed`, or `gitFailed` with what git said. Cancelled or failed, it leaves nothing.
     """
     url = project.git_url
@@ -126,13 +129,14 @@ async def ensure_cloned(
         raise GadgetError(ErrorCode.GIT_URL_NOT_ALLOWED, f"This drone does not clone {redacted(url)!r}: {way_out}.")
     if find_program("git") is None:
         raise GadgetError(ErrorCode.GIT_FAILED, "git is not installed on the drone's machine: install it.")
-    # No project is called like this: a slug does not start with a dot.
-    unfinished = f".{target.name}.cloning-"
-    place = target.parent / f"{unfinished}{secrets.token_hex(4)}"
+    hidden = target.parent / ".gadget"
+    unfinished = f"{target.name}.cloning-"
+    place = hidden / f"{unfinished}{secrets.token_hex(4)}"
     try:
         if await asyncio.to_thread(_is_there, target, url):
             return False
-        await asyncio.to_thread(_remove_all, target.parent, unfinished)
+        hidden.mkdir(mode=0o700, exist_ok=True)
+        await asyncio.to_thread(_remove_all, hidden, unfinished)
         await _clone(url, place, allow_local, silence_s, on_progress)
         os.rename(place, target)
     except OSError as error:
