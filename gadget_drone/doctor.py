@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gadget_api.model import utc_now
+from gadget_drone.programs import find_program, keep_out_of
 from gadget_drone.server import Server
 from gadget_drone.tools.entry_points import find_tools
 from gadget_drone.tools.ripgrep import find_ripgrep
@@ -42,6 +43,7 @@ class Finding:
 
 
 def examine(workspace: Path, server: str) -> list[Finding]:
+    keep_out_of(workspace)
     return [
         Finding("Python", sys.version_info >= (3, 11), f"{sys.version.split()[0]} (3.11 or later is needed)"),
         _git(),
@@ -56,9 +58,9 @@ def examine(workspace: Path, server: str) -> list[Finding]:
 
 
 def _git() -> Finding:
-    if shutil.which("git") is None:
+    if (git := find_program("git")) is None:
         return Finding("git", False, "not found; install it (apt install git)")
-    version = subprocess.run(["git", "--version"], capture_output=True, text=True, timeout=10).stdout.strip()
+    version = subprocess.run([git, "--version"], capture_output=True, text=True, timeout=10).stdout.strip()
     return Finding("git", True, version)
 
 

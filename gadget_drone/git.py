@@ -16,6 +16,7 @@ from gadget_api.projects import is_local_git_url, is_remote_git_url
 from gadget_api.work_order import OrderProject
 from gadget_drone.git_settings import ON_CLONE, git_environment
 from gadget_drone.process_group import kill_group
+from gadget_drone.programs import find_program, program
 
 OnProgress = Callable[[int | None, str], None]
 """Takes percent (None: unknown) and what git does now; called on the event loop."""
@@ -38,7 +39,7 @@ def ask_git(directory: Path, *arguments: str, feed: bytes = b"") -> str | None:
     for _ in range(2):  # who was stopped meanwhile, as in a suspended machine, finds the time over at once
         try:
             ran = subprocess.run(
-                ["git", "-C", str(directory), *arguments],
+                [program("git"), "-C", str(directory), *arguments],
                 env=git_environment(),
                 input=feed,
                 capture_output=True,
@@ -117,21 +118,25 @@ async def ensure_cloned(
 ) -> bool:
     """Makes `target` a checkout of the project; whether it had to be cloned. `silence_s` bounds a lack of progress.
 
+    An unfinished clone is in the workspace's `.gadget/`, which commands do not see. The workspace may itself be a
+    checkout, whose commands could otherwise write a filter into the clone's configuration while git checks it out.
+
     Raises GadgetError: `gitUrlNotAllowed`, or `gitFailed` with what git said. Cancelled or failed, it leaves nothing.
     """
     url = project.git_url
     if not (is_remote_git_url(url) or (allow_local and is_local_git_url(url))):
         way_out = "local repositories need GADGET_ALLOW_LOCAL_GIT=1" if is_local_git_url(url) else "use https or ssh"
         raise GadgetError(ErrorCode.GIT_URL_NOT_ALLOWED, f"This drone does not clone {redacted(url)!r}: {way_out}.")
-    if shutil.which("git") is None:
+    if find_program("git") is None:
         raise GadgetError(ErrorCode.GIT_FAILED, "git is not installed on the drone's machine: install it.")
-    # No project is called like this: a slug does not start with a dot.
-    unfinished = f".{target.name}.cloning-"
-    place = target.parent / f"{unfinished}{secrets.token_hex(4)}"
+    hidden = target.parent / ".gadget"
+    unfinished = f"{target.name}.cloning-"
+    place = hidden / f"{unfinished}{secrets.token_hex(4)}"
     try:
         if await asyncio.to_thread(_is_there, target, url):
             return False
-        await asyncio.to_thread(_remove_all, target.parent, unfinished)
+        hidden.mkdir(mode=0o700, exist_ok=True)
+        await asyncio.to_thread(_remove_all, hidden, unfinished)
         await _clone(url, place, allow_local, silence_s, on_progress)
         os.rename(place, target)
     except OSError as error:
@@ -237,7 +242,8 @@ def _clone_in_thread(
     seen: list[str],
     from_thread: OnProgress,
 ) -> None:
-    # GitPython looks for git when it is imported, and takes 0.1 s: not at the start of `gadget-drone --help`.
+    # GitPython runs git when it is imported, and takes 0.1 s: not at the start of `gadget-drone --help`.
+    os.environ["GIT_PYTHON_GIT_EXECUTABLE"] = program("git")
     from git.cmd import Git
     from git.exc import GitCommandError
     from git.repo import Repo

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from gadget_drone.environment import child_environment
+from gadget_drone.programs import program, search_path
 
 Settings = tuple[tuple[str, str], ...]
 
@@ -57,6 +58,7 @@ def git_environment(settings: Settings = HARMLESS, *, protocols: str = "none") -
     environment = {name: value for name, value in child_environment().items() if not _MISLEADING.fullmatch(name)}
     ssh = environment.get("GIT_SSH_COMMAND", "ssh") if protocols != "none" else "false"
     return environment | {
+        "PATH": search_path(),  # for what git starts
         "LC_ALL": "C",
         "GIT_ALLOW_PROTOCOL": protocols,
         "GIT_EDITOR": "false",
@@ -107,7 +109,7 @@ def _user_settings(stamps: tuple[object, ...]) -> Settings:
     """`stamps` change with the files that are read."""
     try:
         ran = subprocess.run(
-            ["git", "config", "--global", "--includes", "--list", "-z"],
+            [program("git"), "config", "--global", "--includes", "--list", "-z"],
             cwd="/",
             env=git_environment(),
             stdin=subprocess.DEVNULL,

@@ -11,7 +11,6 @@ Without a sandbox a git directory with symbolic links in it is refused: git woul
 import asyncio
 import os
 import re
-import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from typing import Protocol
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_drone.git_settings import HARMLESS, Settings, git_environment, user_settings
 from gadget_drone.pipes import CHUNK_BYTES, open_pipe
+from gadget_drone.programs import find_program
 from gadget_drone.supervised import NotStarted, Supervised
 
 TIMEOUT_S = 120.0
@@ -156,7 +156,7 @@ class Repository:
         if identity is not None:
             for role in ("AUTHOR", "COMMITTER"):
                 env[f"GIT_{role}_NAME"], env[f"GIT_{role}_EMAIL"] = identity
-        if (git := shutil.which("git")) is None:
+        if (git := find_program("git")) is None:
             raise GitRefused("git is not installed on the drone's machine: install it.")
         command = [git, "--no-pager", *_PLAIN, *arguments]
         with TemporaryFile() as stdin:

@@ -28,6 +28,7 @@ from gadget_api.workspace_files import WORKSPACE_VERSION, WorkOrderFile, Workspa
 from gadget_drone.durable import remove_file, replace_file
 from gadget_drone.git import ask_git, is_checkout_of
 from gadget_drone.journal import Summary, summarize
+from gadget_drone.programs import keep_out_of
 from gadget_drone.sandbox.repositories import mend_common
 from gadget_drone.workspace_lock import Holder, holder_of, note_connection, note_lag, take_lock
 
@@ -66,6 +67,7 @@ class Workspace:
         Raises GadgetError: `workspaceRefused`, `workspaceInUse`, `workspaceTooNew`.
         """
         directory = _usable(directory)
+        keep_out_of(directory)
         try:
             gadget_dir = _make_gadget_dir(directory)
             lock_fd = take_lock(gadget_dir / "lock")

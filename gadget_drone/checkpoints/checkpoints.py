@@ -1,7 +1,6 @@
 """The checkpoints of one project, as the drone uses them: bounded, cancellable, one piece of work at a time."""
 
 import asyncio
-import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,11 +11,13 @@ from gadget_api.errors import ErrorCode
 from gadget_drone.checkpoints import compare
 from gadget_drone.checkpoints.compare import Side
 from gadget_drone.checkpoints.limits import CheckpointError, Limits, refusal
+from gadget_drone.checkpoints.named_pipes import NamedPipes
 from gadget_drone.checkpoints.prune import prune
 from gadget_drone.checkpoints.restore import Restored, restore
 from gadget_drone.checkpoints.snapshot import Skipped, look
 from gadget_drone.checkpoints.store import Commit, Store, gone
 from gadget_drone.checkpoints.store_git import GitFailed, Stopped, StoreGit
+from gadget_drone.programs import find_program
 
 Result = TypeVar("Result")
 
@@ -52,10 +53,12 @@ class Checkpoints:
         self._lock = asyncio.Lock()
         self._pruning: StoreGit | None = None
         self._timeouts = 0
+        self._told: set[str] = set()
+        """The named pipes that the user knows of."""
         self._taken = 0
         self._is_full = False
         self._refused = refusal(store_dir, project_dir)
-        if shutil.which("git") is None:
+        if find_program("git") is None:
             self._refused = "There are no checkpoints without git: install it on the drone's machine."
         self.off = self._refused
         """Why nothing is taken any more, a sentence; None while something is."""
@@ -76,6 +79,7 @@ class Checkpoints:
 
         A parent that is gone counts as none, and the answer's `parent` is then null.
         Gives up after `Limits.take_s`; after the second time in a row `off` says so, and it raises `checkpointsOff`.
+        A time that a named pipe may explain does not count: a command could turn checkpoints off with one.
         """
         if self.off is not None:
             raise CheckpointError(ErrorCode.CHECKPOINTS_OFF, self.off)
@@ -83,6 +87,8 @@ class Checkpoints:
         try:
             taken = await self._do(partial(self._take, label, parent), limit_s, "The checkpoint")
         except _TooSlow as error:
+            if error.pipes:
+                raise
             self._timeouts += 1
             if self._timeouts >= _TIMEOUTS_UNTIL_OFF:
                 self.off = (
@@ -212,7 +218,8 @@ class Checkpoints:
             await pruning.stop()
         async with self._lock:
             git = StoreGit(self._store.dir, self._project_dir)
-            running = asyncio.ensure_future(asyncio.to_thread(_done, self._store, work, git))
+            pipes = NamedPipes(self._project_dir)
+            running = asyncio.ensure_future(asyncio.to_thread(_done, self._store, work, git, pipes))
             # Whoever is cancelled a second time does not wait for it below, and asks no more how it ended.
             running.add_done_callback(lambda done: done.cancelled() or done.exception())
             try:
@@ -225,12 +232,18 @@ class Checkpoints:
                 self.processes = git.started
                 while self._store.notices:
                     self._on_notice(self._store.notices.pop(0))
+                for path in sorted(pipes.waited - self._told):
+                    self._on_notice(f"Git waits for a named pipe, and takes it for an empty file: remove {path}.")
+                self._told |= pipes.waited
         try:
             return running.result()
         except Stopped as error:
-            raise _TooSlow(
-                ErrorCode.GIT_FAILED, f"{what} took more than {limit_s:.3g} s, and was given up.", retryable=True
-            ) from error
+            message = f"{what} took more than {limit_s:.3g} s, and was given up."
+            if pipes.found:
+                message += f" Git may wait for a named pipe: remove {pipes.found[0]}."
+            too_slow = _TooSlow(ErrorCode.GIT_FAILED, message, retryable=True)
+            too_slow.pipes = tuple(pipes.found)
+            raise too_slow from error
         except GitFailed as error:
             raise CheckpointError(
                 ErrorCode.GIT_FAILED, f"{what} failed: git said {error.said!r}; try again.", retryable=True
@@ -244,9 +257,10 @@ class Checkpoints:
 
 
 class _TooSlow(CheckpointError):
-    pass
+    pipes: tuple[str, ...] = ()
+    """Named pipes that git may have waited for."""
 
 
-def _done(store: Store, work: Callable[[StoreGit], Result], git: StoreGit) -> Result:
-    with store.locked(git):
+def _done(store: Store, work: Callable[[StoreGit], Result], git: StoreGit, pipes: NamedPipes) -> Result:
+    with pipes.released(), store.locked(git):
         return work(git)

@@ -13,6 +13,7 @@ from gadget_api.errors import ErrorCode
 from gadget_drone.checkpoints.limits import CheckpointError
 from gadget_drone.git_settings import git_environment
 from gadget_drone.process_group import kill_group
+from gadget_drone.programs import program
 
 MAX_ANSWER_BYTES = 128 * 1024 * 1024
 """Of a list of files: 200,000 long names."""
@@ -121,7 +122,7 @@ class StoreGit:
                 self.check()
                 self.started += 1
                 process = self._process = subprocess.Popen(
-                    ["git", *arguments],
+                    [program("git"), *arguments],
                     cwd=directory or self.project_dir,
                     env=environment,
                     stdin=given,

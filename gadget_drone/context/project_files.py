@@ -9,6 +9,7 @@ from typing import IO
 
 from gadget_drone.environment import child_environment
 from gadget_drone.git_settings import git_environment
+from gadget_drone.programs import find_program
 from gadget_drone.tools.confined import open_file
 from gadget_drone.tools.ripgrep import VISIBLE, find_ripgrep
 from gadget_drone.tools.tool import ToolError
@@ -50,7 +51,8 @@ class ProjectFiles:
         return data.decode("utf-8", "replace") if len(data) <= MAX_TEXT_BYTES else ""
 
     def _listed(self) -> list[str]:
-        paths = self._run(["git", "ls-files", "-z"], git_environment())
+        git = find_program("git")
+        paths = self._run([git, "ls-files", "-z"], git_environment()) if git is not None else []
         if paths or (binary := find_ripgrep()) is None:
             return paths
         environment = child_environment()

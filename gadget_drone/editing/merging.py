@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 from gadget_drone.git_settings import git_environment
+from gadget_drone.programs import program
 from gadget_drone.tools.tool import ToolError
 
 _TIMEOUT_S = 20.0
@@ -25,7 +26,7 @@ def merged(ours: str, base: str, theirs: str) -> str | None:
             names.append(name)
         try:
             ran = subprocess.run(
-                ["git", "merge-file", "-p", "-q", *names],
+                [program("git"), "merge-file", "-p", "-q", *names],
                 cwd=directory,
                 env=git_environment() | {"GIT_CEILING_DIRECTORIES": os.path.dirname(directory)},
                 stdin=subprocess.DEVNULL,

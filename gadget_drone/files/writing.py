@@ -104,6 +104,8 @@ def _counted(place: Place, path: str) -> int:
     for directory, below, names, fd in os.fwalk(place.name, dir_fd=place.directory, onerror=_raised):
         if any(map(is_hidden, (*below, *names))):
             raise NotAllowed(f"There is a .git or .gadget in {quoted(path)}: delete it in a terminal.")
+        if {"HEAD", "objects", "refs"} <= {*below, *names}:
+            raise NotAllowed(f"There is a git directory in {quoted(path)}: delete it in a terminal.")
         links = [name for name in below if stat.S_ISLNK(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode)]
         files += len(names) + len(links)
         seen += len(names) + len(below)

@@ -25,7 +25,8 @@ from gadget_drone.tools.tool import ToolError
 MAX_WHOLE_FILE_BYTES = 32 * 1024 * 1024
 """The largest file that is read or replaced in one piece."""
 PROTECTED = frozenset({".git", ".gadget"})
-"""No tool writes below these: a changed `.git/config` or hook runs commands later, outside of the tools."""
+"""No tool writes below these, or below another git directory: a changed `.git/config` or hook runs commands later,
+outside of the tools."""
 
 _MAX_PARTS = 100
 _SYS_OPENAT2 = 437  # the same number on x86-64 and arm64: linux/include/uapi/asm-generic/unistd.h
@@ -326,10 +327,19 @@ def _check_regular(found: os.stat_result, path: str) -> None:
 
 def check_unprotected(root: Path, real: Path, path: str) -> None:
     """Raises `ToolError` when the absolute path `real` is at or below what is protected."""
-    # Case folded, for file systems that do not tell .git from .GIT.
-    hit = next((part for part in real.relative_to(root.resolve()).parts if part.casefold() in PROTECTED), None)
-    if hit is not None:
-        raise ToolError(f"{quoted(path)} is inside {hit}, which tools may not change.", ErrorCode.NOT_ALLOWED)
+    place = root.resolve()
+    for part in real.relative_to(place).parts:
+        place /= part
+        # Case folded, for file systems that do not tell .git from .GIT.
+        if part.casefold() in PROTECTED or is_git_directory(place):
+            raise ToolError(f"{quoted(path)} is inside {part}, which tools may not change.", ErrorCode.NOT_ALLOWED)
+
+
+def is_git_directory(directory: Path) -> bool:
+    """Whether git would take `directory` for a git directory, whatever its name: a bare repository, or a `.git` that is
+    elsewhere (`git init --separate-git-dir`). It names programs that git runs later."""
+    is_one = all(os.path.isdir(directory / name) for name in ("objects", "refs"))
+    return is_one and os.path.lexists(directory / "HEAD")
 
 
 def _outside(path: str) -> ToolError:

@@ -4,15 +4,13 @@ Python's own `re` cannot be interrupted on a hostile pattern; ripgrep is linear,
 """
 
 import asyncio
-import os
-import shutil
-import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gadget_drone.environment import child_environment
+from gadget_drone.programs import find_beside_python, find_program
 from gadget_drone.tools.tool import ToolError
 
 TIMEOUT_S = 30.0
@@ -35,8 +33,7 @@ class Ran:
 
 def find_ripgrep() -> str | None:
     """The binary: the `ripgrep` wheel's, beside the interpreter, or the one on PATH."""
-    beside = Path(sys.executable).parent / "rg"
-    return str(beside) if os.access(beside, os.X_OK) else shutil.which("rg")
+    return find_beside_python("rg") or find_program("rg")
 
 
 def _shown(piece: bytes) -> str:

@@ -19,8 +19,14 @@ def quiet(percent: int | None, what: str) -> None:
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     workspace = tmp_path / "workspace"
-    workspace.mkdir()
+    (workspace / ".gadget").mkdir(parents=True)
     return workspace
+
+
+def left(workspace: Path) -> list[str]:
+    """What is in the workspace; nothing is in its `.gadget/`."""
+    assert os.listdir(workspace / ".gadget") == []
+    return [name for name in os.listdir(workspace) if name != ".gadget"]
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"])
@@ -28,11 +34,12 @@ async def test_a_project_is_cloned_once(scheme: str, origin: Path, workspace: Pa
     seen: list[tuple[int | None, str]] = []
     project = project_at(f"{scheme}{origin}")
     target = workspace / "hello"
-    (workspace / ".hello.cloning-dead").mkdir()
-    (workspace / ".other.cloning-live").mkdir()
+    (workspace / ".gadget/hello.cloning-dead").mkdir()
+    (workspace / ".gadget/other.cloning-live").mkdir()
     assert await ensure_cloned(project, target, allow_local=True, on_progress=lambda *said: seen.append(said))
     assert (target / "hello.txt").read_text() == "hello\n"
-    assert sorted(os.listdir(workspace)) == [".other.cloning-live", "hello"]
+    assert sorted(os.listdir(workspace)) == [".gadget", "hello"]
+    assert os.listdir(workspace / ".gadget") == ["other.cloning-live"]
     if scheme:
         assert (100, "Receiving objects") in seen
     assert not await ensure_cloned(project, target, allow_local=True, on_progress=quiet)
@@ -53,7 +60,7 @@ async def test_other_urls_are_refused_before_git_starts(url: str, allow_local: b
     with pytest.raises(GadgetError) as refused:
         await ensure_cloned(project_at(url), workspace / "hello", allow_local=allow_local, on_progress=quiet)
     assert refused.value.code is ErrorCode.GIT_URL_NOT_ALLOWED
-    assert os.listdir(workspace) == []
+    assert left(workspace) == []
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"])
@@ -61,7 +68,7 @@ async def test_local_urls_need_the_owner_to_allow_them(scheme: str, origin: Path
     with pytest.raises(GadgetError, match="GADGET_ALLOW_LOCAL_GIT") as refused:
         await ensure_cloned(project_at(f"{scheme}{origin}"), workspace / "hello", allow_local=False, on_progress=quiet)
     assert refused.value.code is ErrorCode.GIT_URL_NOT_ALLOWED
-    assert os.listdir(workspace) == []
+    assert left(workspace) == []
 
 
 async def test_credentials_are_not_in_errors(workspace: Path) -> None:
@@ -78,7 +85,7 @@ async def test_a_failed_clone_says_what_git_said_and_leaves_nothing(tmp_path: Pa
             project_at(str(tmp_path / "absent.git")), workspace / "hello", allow_local=True, on_progress=quiet
         )
     assert failed.value.code is ErrorCode.GIT_FAILED
-    assert os.listdir(workspace) == []
+    assert left(workspace) == []
 
 
 async def test_another_repository_in_the_place_is_left_alone(origin: Path, workspace: Path) -> None:
@@ -103,7 +110,7 @@ async def test_what_is_no_clone_is_left_alone(kind: str, origin: Path, workspace
     with pytest.raises(GadgetError, match="move") as failed:
         await ensure_cloned(project_at(str(origin)), target, allow_local=True, on_progress=quiet)
     assert failed.value.code is ErrorCode.GIT_FAILED
-    assert os.listdir(workspace) == ["hello"]
+    assert left(workspace) == ["hello"]
 
 
 async def test_hooks_and_monitors_of_a_repository_do_not_run(origin: Path, workspace: Path, home: Path) -> None:
@@ -132,6 +139,8 @@ async def test_a_cancelled_clone_ends_git_and_leaves_nothing(mute_server: socket
     project = project_at(f"https://127.0.0.1:{mute_server.getsockname()[1]}/x")
     cloning = asyncio.ensure_future(ensure_cloned(project, workspace / "hello", allow_local=False, on_progress=quiet))
     connection, _ = await asyncio.wait_for(asyncio.to_thread(mute_server.accept), 10)
+    assert os.listdir(workspace) == [".gadget"], "commands of a project that is the workspace see nothing of it"
+    assert [name.partition("-")[0] for name in os.listdir(workspace / ".gadget")] == ["hello.cloning"]
     started = time.monotonic()
     cloning.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -141,7 +150,7 @@ async def test_a_cancelled_clone_ends_git_and_leaves_nothing(mute_server: socket
         connection.settimeout(5)
         while connection.recv(65536):
             pass  # to its end: git is gone
-    assert os.listdir(workspace) == []
+    assert left(workspace) == []
 
 
 async def test_a_silent_clone_is_given_up(mute_server: socket.socket, workspace: Path) -> None:
@@ -149,4 +158,4 @@ async def test_a_silent_clone_is_given_up(mute_server: socket.socket, workspace:
     with pytest.raises(GadgetError, match="took too long") as failed:
         await ensure_cloned(project, workspace / "hello", allow_local=False, on_progress=quiet, silence_s=0.5)
     assert failed.value.retryable
-    assert os.listdir(workspace) == []
+    assert left(workspace) == []

@@ -12,6 +12,7 @@ from gadget_api.errors import ErrorCode
 from gadget_drone.checkpoints import CheckpointError, Limits
 from tests.gadget_drone.checkpoints.conftest import Project
 from tests.gadget_drone.checkpoints.test_take_and_restore import taken
+from tests.gadget_drone.conftest import git
 
 SOON_S = 20.0
 
@@ -242,6 +243,55 @@ async def test_two_that_take_too_long_turn_checkpoints_off(project: Project) -> 
             await checkpoints.take("step 2", None)
         assert off.value.code is ErrorCode.CHECKPOINTS_OFF
     await taken(project.open())
+
+
+PIPES = (
+    *(".gitignore", ".gitattributes", "src/.gitignore", "src/.gitattributes"),
+    *(".git/HEAD", ".git/index", ".git/info/exclude", "nested/.git/HEAD"),
+)
+
+
+@pytest.mark.parametrize("path", PIPES)
+async def test_a_named_pipe_holds_no_checkpoint_up(path: str, project: Project) -> None:
+    git(project.dir, "init", "-q", "nested")
+    git(project.dir / "nested", "commit", "-q", "--allow-empty", "-m", "First")
+    first = await taken(project.open())
+    before = project.tree()
+    pipe = project.dir / path
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)
+    project.write("a.txt", "changed")
+    checkpoints = project.open(Limits(take_s=SOON_S, first_take_s=SOON_S, diff_s=SOON_S, restore_s=SOON_S))
+    second = await taken(checkpoints, first)
+    project.write("a.txt", "changed again")
+    assert "a.txt" in [file.path for file in (await checkpoints.diff(second, None)).files]
+    await checkpoints.diff(None, None)
+    await checkpoints.restore(first, preview=False)
+    if pipe.is_fifo():
+        pipe.unlink()
+    kept = {name: found for name, found in project.tree().items() if not name.startswith(b"nested/")}
+    kept.pop(path.encode(), None)
+    assert kept.items() <= before.items()
+    assert kept[b"a.txt"] == before[b"a.txt"]
+    assert project.notices in ([], [f"Git waits for a named pipe, and takes it for an empty file: remove {pipe}."])
+
+
+async def test_a_named_pipe_that_is_kept_open_is_named_and_turns_nothing_off(project: Project) -> None:
+    checkpoints = project.open()
+    await taken(checkpoints)
+    os.mkfifo(project.dir / "src/.gitattributes")
+    kept = os.open(project.dir / "src/.gitattributes", os.O_RDWR)
+    try:
+        project.write("src/main.py", "changed")
+        checkpoints = project.open(Limits(take_s=3.0))
+        for _ in range(3):
+            with pytest.raises(CheckpointError, match=r"remove .*src/\.gitattributes\."):
+                await checkpoints.take("step", None)
+            assert checkpoints.off is None
+    finally:
+        os.close(kept)
+    os.unlink(project.dir / "src/.gitattributes")
+    await taken(checkpoints)
 
 
 async def test_a_cancelled_take_ends_and_the_next_one_works(project: Project) -> None:

@@ -10,6 +10,7 @@ from gadget_api.errors import ErrorCode, GadgetError
 from gadget_drone.checkpoints.store import REFS
 from gadget_drone.files import places, writing
 from gadget_drone.tools import confined
+from tests.gadget_drone.conftest import git
 from tests.gadget_drone.files.conftest import Room
 
 OTHER = "0" * 64
@@ -29,6 +30,26 @@ async def test_a_file_is_made_with_its_directories_and_replaced_with_its_mode(ro
     assert await room.write("a/b/run.sh", b"two\n", version) == await room.version("a/b/run.sh")
     assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (b"two\n", 0o750)
     assert os.listdir(file.parent) == ["run.sh"]
+
+
+async def test_a_git_directory_of_any_name_stays_as_it_is(room: Room) -> None:
+    git(room.dir, "init", "-q", "--bare", "deep/other")
+    (room.dir / "hook").write_bytes(b"evil")
+    version = await room.version("deep/other/config")
+    before = (room.dir / "deep/other/config").read_bytes()
+    for asked in (
+        room.write("deep/other/config", b"evil", version),
+        room.write("deep/other/hooks/post-receive", b"evil"),
+        room.rename("hook", "deep/other/hooks/post-receive"),
+        room.rename("deep/other/config", "config"),
+        room.rename("deep/other", "other"),
+        room.delete("deep/other/config", version),
+        room.delete("deep/other", recursive=True),
+        room.delete("deep", recursive=True),
+    ):
+        assert await refused(asked) is ErrorCode.NOT_ALLOWED
+    assert (room.dir / "deep/other/config").read_bytes() == before
+    assert not (room.dir / "deep/other/hooks/post-receive").exists()
 
 
 async def test_what_is_on_disk_is_not_lost(room: Room) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from gadget_drone.tools.confined import relative_target
 from gadget_drone.tools.tool import ToolError
+from tests.gadget_drone.conftest import git
 from tests.gadget_drone.tools.conftest import Run
 
 FILE_TOOLS = {
@@ -109,6 +110,36 @@ async def test_git_and_gadget_directories_are_not_written(path: str, project: Pa
     assert not (project / ".git/hooks/pre-commit").exists()
     assert not (project / "sub/.git").exists()
     assert (await run("edit", path="config_link", old_text="core", new_text="evil")).is_error
+
+
+@pytest.mark.parametrize("kind", ["separate", "bare", "bare with a linked HEAD", "bare with linked objects"])
+async def test_a_git_directory_of_any_name_is_not_written(kind: str, project: Path, run: Run) -> None:
+    (project / "deep").mkdir()
+    if kind == "separate":
+        git(project / "deep", "init", "-q", "--separate-git-dir", str(project / "deep/other"), "work")
+    else:
+        git(project / "deep", "init", "-q", "--bare", "other")
+    other = project / "deep/other"
+    if kind.endswith("HEAD"):
+        (other / "HEAD").unlink()
+        (other / "HEAD").symlink_to("refs/heads/main")
+    elif kind.endswith("objects"):
+        (other / "objects").rename(project / "kept")
+        (other / "objects").symlink_to("../../kept")
+    (project / "link").symlink_to("deep/other")
+    before = (other / "config").read_text()
+    for path in ("deep/other/config", "link/config", "deep/other/hooks/post-receive", "link/new/x"):
+        result = await run("write", path=path, content="[core]\nfsmonitor = evil\n")
+        assert "is inside other, which tools may not change" in result.content, path
+    edit = await run("edit", path="link/config", old_text="[core]", new_text="[core]\nfsmonitor = evil")
+    assert "which tools may not change" in edit.content
+    for head in ("Delete File: deep/other/config", "Update File: deep/other/config\n*** Move to: config"):
+        patch = await run("apply_patch", patch=f"*** Begin Patch\n*** {head}\n@@\n-[core]\n+[x]\n*** End Patch\n")
+        assert patch.is_error, head
+    assert (other / "config").read_text() == before
+    assert not (other / "new").exists()
+    assert not (other / "hooks/post-receive").exists()
+    assert not (await run("write", path="deep/beside", content="x")).is_error
 
 
 async def test_a_hard_link_into_git_is_cut_not_followed(project: Path, run: Run) -> None:
