@@ -71,7 +71,7 @@ def test_a_disguised_diff_is_marked_and_plain_words_of_any_script_are_not(stage:
     page = open_page(stage.user, stage.path)
     diff = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-ok = 1\n+ok = 1 \u2066# admin\u2069\n"
     played = stage.turn()
-    asked(stage, played, detail=diff)
+    asked(stage, played, detail=diff, isDiff=True)
     expect(card_of(page)).to_contain_text("ok = 1 ⟦U+2066⟧# admin⟦U+2069⟧")
     nothing_hides(page)
     other = "echo שלום مرحبا привет 日本語 👨‍👩‍👧 ❤️ e\u0301"
