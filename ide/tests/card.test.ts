@@ -32,7 +32,7 @@ test("a diff that a tool made is shown as a diff, and none of its lines is left 
 });
 
 test("a diff that is too long for the diff view is shown whole, as plain text", () => {
-  const detail = `@@ -0,0 +1,3000 @@\n${"+x\n".repeat(2999)}+the end\n`;
+  const detail = `--- a/f\n+++ b/f\n@@ -0,0 +1,3000 @@\n${"+x\n".repeat(2999)}+the end\n`;
   expect(cardOf({ detail, isDiff: true })).toContain("+the end\n</pre>");
 });
 
