@@ -68,6 +68,12 @@ def marked(text: str) -> str:
     return _SEEN.sub(lambda found: found["fine"] or _mark(found["hidden"]), _WORD.sub(_unmixed, text))
 
 
+def without_hidden(text: str) -> str:
+    """`text` without the characters that nobody sees: a model reads what a person reads. What people write stays, as
+    in `marked`."""
+    return _SEEN.sub(lambda found: found["fine"] or "", text)
+
+
 def is_disguised(text: str) -> bool:
     """Whether something in `text` is marked."""
     return marked(text) != text

@@ -70,6 +70,9 @@ class Inquiry(WireModel):
     """One line."""
     detail: str = ""
     """What would run or change, byte for byte: a command, a diff."""
+    is_diff: bool = False
+    """Whether `detail` is a unified diff that the tool made. No client guesses this from the text: the model writes
+    commands, and can write one that looks like a diff."""
     choices: tuple[Choice, ...] = ()
     takes_text: bool = False
     """Whether an answer in the user's own words is taken."""

@@ -29,7 +29,7 @@ from gadget_drone.permissions.shell import accesses_of
 from gadget_drone.permissions.suggest import suggest
 from gadget_drone.tools.confined import relative_target
 from gadget_drone.tools.tool import ToolContext, ToolError, ToolResult
-from gadget_drone.tools.toolbox import Toolbox
+from gadget_drone.tools.toolbox import Preview, Toolbox
 
 _DENIAL = Answer(choice=DENY)
 _MAX_ATTEMPTS = 5
@@ -72,7 +72,7 @@ class Permission:
             except ToolError as error:
                 return Word("", refusal=ToolResult(error.message, is_error=True))  # it would fail: nobody need be asked
             # An approval is for these bytes: a file may change while the user thinks, or while a drone is away.
-            key = f"approval {call.call_id} {_digest(shown, accesses)}"
+            key = f"approval {call.call_id} {_digest(shown.text, accesses)}"
             if key == approved:
                 return Word("The user approved it.")
             refused = await self._asked(call, key, shown, accesses, ruling)
@@ -81,19 +81,19 @@ class Permission:
             approved = key
         return _denied("what it works on changes all the time")
 
-    async def _shown(self, call: ToolCallRequest) -> str:
+    async def _shown(self, call: ToolCallRequest) -> Preview:
         """What it would do, byte for byte. Raises ToolError."""
-        detail = await self.tools.preview(call, await self.context(call))
-        return detail if detail is not None else orjson.dumps(call.params, option=orjson.OPT_INDENT_2).decode()
+        preview = await self.tools.preview(call, await self.context(call))
+        return preview or Preview(orjson.dumps(call.params, option=orjson.OPT_INDENT_2).decode(), is_diff=False)
 
     def _ruling(self, accesses: Sequence[Access]) -> Ruling:
         return decide(accesses, self.control.policy)
 
     async def _asked(
-        self, call: ToolCallRequest, key: str, detail: str, accesses: Sequence[Access], ruling: Ruling
+        self, call: ToolCallRequest, key: str, shown: Preview, accesses: Sequence[Access], ruling: Ruling
     ) -> Word | None:
         """None when the user said yes."""
-        if len(orjson.dumps(detail.encode(errors="replace").decode())) > MAX_DETAIL_BYTES:
+        if len(orjson.dumps(shown.text.encode(errors="replace").decode())) > MAX_DETAIL_BYTES:
             return _denied(f"only {MAX_DETAIL_BYTES:,} bytes can be shown for approval; do it in smaller parts")
         rule = suggest([verdict.access for verdict in ruling.verdicts if verdict.decision is Decision.ASK])
         said = await self.inquiries.ask(
@@ -102,7 +102,8 @@ class Permission:
             f"May {call.name} run{_flags(call)}?",
             choices=_choices(rule),
             default=_DENIAL,
-            detail=detail,
+            detail=shown.text,
+            is_diff=shown.is_diff,
             takes_text=True,
             call_id=call.call_id,
             verdicts=[verdict for verdict in ruling.verdicts if verdict.decision is not Decision.ALLOW][:_MAX_VERDICTS],

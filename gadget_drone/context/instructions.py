@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
+from gadget_api.disguise import without_hidden
 from gadget_api.messages import Message, ToolMessage
 from gadget_drone.tools.clip import head
 from gadget_drone.tools.confined import open_file, relative
@@ -25,7 +26,6 @@ MAX_DEPTH = 20
 _BEGIN = "[instructions of the project, from "
 _END = "[end of the instructions]"
 _BEGINS = re.compile(rf"^{re.escape(_BEGIN)}(.+)\]$", re.MULTILINE)
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029]")
 
 
 class Instructions:
@@ -99,5 +99,5 @@ class Instructions:
 
 def _plain(text: str) -> str:
     """`text` without what a reader would not see, and without lines that look like ours."""
-    text = _CONTROL.sub("", text.removeprefix("\ufeff").replace("\r\n", "\n"))
+    text = without_hidden(re.sub(r"\r+\n", "\n", text))
     return text.replace(_BEGIN, f"[{_BEGIN}").replace(_END, f"[{_END}").strip()

@@ -57,7 +57,7 @@ _FORMAT = """A unified diff, or:
 directory."""
 
 
-@tool(effect=SideEffect.OTHER, access=_access, preview=_preview)
+@tool(effect=SideEffect.OTHER, access=_access, preview=_preview, previews_diff=True)
 async def apply_patch(
     context: ToolContext, patch: Annotated[str, Field(min_length=1, description=_FORMAT)]
 ) -> ToolResult:

@@ -39,7 +39,7 @@ def _preview(context: ToolContext, *, path: str, edits: Sequence[Edit]) -> str:
     return diff_of([_planned(context, path, edits)[0]])
 
 
-@tool(effect=SideEffect.OTHER, access=_access, preview=_preview)
+@tool(effect=SideEffect.OTHER, access=_access, preview=_preview, previews_diff=True)
 async def edit(
     context: ToolContext,
     path: Annotated[str, Field(description="File to change, relative to the project directory.")],

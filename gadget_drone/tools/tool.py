@@ -171,6 +171,8 @@ class Tool:
     access: AccessFunction | None = None
     """None: the tool says nothing about it, and its name is what is judged."""
     preview: PreviewFunction | None = None
+    previews_diff: bool = False
+    """Whether `preview` makes a unified diff, which clients show as one."""
 
     @classmethod
     def of(
@@ -180,6 +182,7 @@ class Tool:
         effect: SideEffect | EffectFunction,
         access: AccessFunction | None = None,
         preview: PreviewFunction | None = None,
+        previews_diff: bool = False,
     ) -> "Tool":
         """The tool that `function` is; its first parameter takes the `ToolContext`.
 
@@ -202,7 +205,7 @@ class Tool:
         config = ConfigDict(extra="forbid", hide_input_in_errors=True)
         arguments: type[BaseModel] = create_model(name, __config__=config, **fields)
         spec = ToolSpec(name, description, compact_schema(arguments))
-        return cls(spec, effect, arguments, function, access, preview)
+        return cls(spec, effect, arguments, function, access, preview, previews_diff)
 
     def effect_of(self, arguments: Mapping[str, Any]) -> SideEffect:
         """Of a call with these validated arguments."""
@@ -220,6 +223,9 @@ def tool(
     effect: SideEffect | EffectFunction,
     access: AccessFunction | None = None,
     preview: PreviewFunction | None = None,
+    previews_diff: bool = False,
 ) -> Callable[[ToolFunction], Tool]:
     """Makes a `Tool` of the function below it. Without `access` a call counts as EXECUTE of `tool:<name>`."""
-    return lambda function: Tool.of(function, effect=effect, access=access, preview=preview)
+    return lambda function: Tool.of(
+        function, effect=effect, access=access, preview=preview, previews_diff=previews_diff
+    )

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -33,6 +33,15 @@ log = logging.getLogger(__name__)
 BUILT_IN = (read, write, edit, apply_patch, list_, glob, search, shell, job, git, fetch, todo, ask_user)
 
 _MAX_PROBLEMS = 10
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a call would do."""
+
+    text: str
+    is_diff: bool
+    """Whether the text is a unified diff that the tool made."""
 
 
 class Toolbox:
@@ -66,14 +75,14 @@ class Toolbox:
             found = self._valid(call)
             return [] if found is None else found[0].accesses(found[1])
 
-    async def preview(self, call: ToolCallRequest, context: ToolContext) -> str | None:
+    async def preview(self, call: ToolCallRequest, context: ToolContext) -> Preview | None:
         """What the call would do, byte for byte; None where its arguments say all. Raises ToolError where it would
         fail."""
         with _told(call.name):
             found = self._valid(call)
             if found is None or (preview := found[0].preview) is None:
                 return None
-            return await asyncio.to_thread(preview, context, **found[1])
+            return Preview(await asyncio.to_thread(preview, context, **found[1]), found[0].previews_diff)
 
     async def run(self, call: ToolCallRequest, context: ToolContext) -> ToolResult:
         """Runs one call. Every failure is a result with `is_error`; cancellation alone is raised."""

@@ -24,7 +24,7 @@ def _preview(context: ToolContext, *, path: str, content: str) -> str:
     return diff_of([_planned(context, path, content)[0]])
 
 
-@tool(effect=SideEffect.IDEMPOTENT, access=_access, preview=_preview)
+@tool(effect=SideEffect.IDEMPOTENT, access=_access, preview=_preview, previews_diff=True)
 async def write(
     context: ToolContext,
     path: Annotated[str, Field(description="File to write, relative to the project directory.")],

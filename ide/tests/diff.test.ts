@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { diffOf, looksUnified, parsePatch, parseUnified, tally } from "../src/diff/lines";
+import { diffOf, parsePatch, parseUnified, tally } from "../src/diff/lines";
 
 const shown = (lines: ReturnType<typeof diffOf>) =>
   lines.map((line) => `${{ same: " ", added: "+", removed: "-", hunk: "@" }[line.kind]}${line.text}`);
@@ -38,12 +38,20 @@ const UNIFIED = `diff --git a/f b/f
 `;
 
 test("a unified diff is read with its line numbers, and no line of it is lost", () => {
-  expect(looksUnified(UNIFIED)).toBe(true);
   const lines = parseUnified(UNIFIED);
   expect(shown(lines.slice(3, 7))).toEqual(["@@@ -3,2 +3,2 @@ def f():", " same", "--- old", "+new"]);
   expect(lines[5]).toMatchObject({ old: 4, new: null });
-  expect(lines).toHaveLength(UNIFIED.trim().split("\n").length - 1); // but for the note on the end of the file
-  expect(looksUnified("rm -rf --- a")).toBe(false);
+  expect(lines).toHaveLength(UNIFIED.trim().split("\n").length);
+});
+
+test("a line that a diff does not have is shown whole, in a hunk and after it", () => {
+  const strange = ["\\touch HIDDEN", "touch HIDDEN", "\\ No newline at end of file; touch HIDDEN"];
+  for (const counts of ["-1 +1", "-1,9 +1,9"]) {
+    const diff = ["git apply <<'X'", "--- a/f", "+++ b/f", `@@ ${counts} @@`, "-old", "+new", ...strange, "X", ""].join("\n");
+    const lines = parseUnified(diff);
+    expect(lines.slice(-4)).toMatchObject([...strange, "X"].map((text) => ({ kind: "hunk", text })));
+    expect(lines).toHaveLength(10);
+  }
 });
 
 test("a patch is read file by file, in both its forms", () => {

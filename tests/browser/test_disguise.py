@@ -71,7 +71,7 @@ def test_a_disguised_diff_is_marked_and_plain_words_of_any_script_are_not(stage:
     page = open_page(stage.user, stage.path)
     diff = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-ok = 1\n+ok = 1 \u2066# admin\u2069\n"
     played = stage.turn()
-    asked(stage, played, detail=diff)
+    asked(stage, played, detail=diff, isDiff=True)
     expect(card_of(page)).to_contain_text("ok = 1 ⟦U+2066⟧# admin⟦U+2069⟧")
     nothing_hides(page)
     other = "echo שלום مرحبا привет 日本語 👨‍👩‍👧 ❤️ e\u0301"
@@ -79,6 +79,18 @@ def test_a_disguised_diff_is_marked_and_plain_words_of_any_script_are_not(stage:
     expect(card_of(page)).to_have_count(2)
     expect(card_of(page).last.get_by_role("group", name="Exactly this:")).to_have_text(other)
     expect(card_of(page).last.get_by_role("alert")).to_have_count(0)
+
+
+@pytest.mark.parametrize("is_diff", [True, False])
+@pytest.mark.parametrize("gap", [" " * 500, "x" * 500])
+def test_no_part_of_what_is_approved_is_out_of_sight_at_the_side(
+    stage: Stage, open_page: OpenPage, gap: str, is_diff: bool
+) -> None:
+    page = open_page(stage.user, stage.path)
+    asked(stage, stage.turn(), detail=f"--- a/a.sh\n+++ b/a.sh\n@@ -1 +1 @@\n-ls\n+ls{gap}; rm -rf ~\n", isDiff=is_diff)
+    shown = card_of(page).get_by_role("group", name="Exactly this:")
+    expect(shown).to_contain_text("; rm -rf ~")
+    assert shown.evaluate("(one) => one.scrollWidth <= one.clientWidth")
 
 
 def test_titles_notices_calls_and_links_are_marked(stage: Stage, open_page: OpenPage) -> None:

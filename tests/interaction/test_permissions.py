@@ -42,6 +42,7 @@ async def test_at_the_level_ask_a_write_shows_its_bytes_and_waits(stage_for: Any
     inquiry = await pending(stage.user)
     assert (inquiry["kind"], inquiry["turn"], inquiry["status"]) == ("approval", turn["_id"], "pending")
     assert "+new" in inquiry["detail"]
+    assert inquiry["isDiff"] is True
     assert inquiry["verdicts"][0]["because"]
     assert (await stage.user.get(f"/turns/{turn['_id']}"))["inquiry"] == inquiry["_id"]
     assert not (stage.checkout / "new.txt").exists()
@@ -53,6 +54,18 @@ async def test_at_the_level_ask_a_write_shows_its_bytes_and_waits(stage_for: Any
     assert [event["because"] for event in events if event["type"] == "toolCall"] == ["The user approved it."]
     types = [event["type"] for event in events]
     assert types.index("inquiryAsked") < types.index("inquiryAnswered") < types.index("toolStarted")
+
+
+async def test_a_command_that_looks_like_a_diff_is_not_shown_as_one(stage_for: Any) -> None:
+    command = "git apply <<'X'\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\nX\n\\touch HIDDEN"
+    stage = await stage_for(Script([Reply(Call("shell", {"command": command})), Reply(Text("As you wish."))]))
+    await change(stage, level="ask")
+    turn = await stage.ide.submit(stage.session["_id"], "Do it.")
+    inquiry = await pending(stage.user)
+    assert (inquiry["detail"], inquiry["isDiff"]) == (command, False)
+    await stage.user.post(f"/inquiries/{inquiry['_id']}/answer", {"choice": "deny"})
+    await stage.user.until_over(turn["_id"])
+    assert not (stage.checkout / "HIDDEN").exists()
 
 
 async def test_no_with_words_is_told_to_the_model_and_nothing_is_written(stage_for: Any) -> None:

@@ -17,7 +17,7 @@ import { tally } from "../diff/lines";
 
 const NO_USAGE = { inputTokens: 0, cachedInputTokens: 0, thinkingTokenCount: 0, responseTokens: 0 };
 const FRESH_INQUIRY = {
-  ...{ status: "pending" as const, detail: "", choices: [], takesText: false, verdicts: [], rule: null },
+  ...{ status: "pending" as const, detail: "", isDiff: false, choices: [], takesText: false, verdicts: [], rule: null },
   ...{ answer: null, answeredAt: null },
 };
 const MOST_OUTPUT = 100_000; // characters of live output that are kept; the whole comes with the result

@@ -74,7 +74,8 @@ export function longest(a: string[], b: string[]): ["same" | "added" | "removed"
 
 const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/;
 
-/** Every line of a unified diff, of one file or several; what is no line of a file is of the kind `hunk`. */
+/** Every line of a unified diff, of one file or several. What is not a line of a file has the kind `hunk` and all of its
+ * text: no line is left out, whatever it begins with. */
 export function parseUnified(diff: string): DiffLine[] {
   const lines: DiffLine[] = [];
   let oldAt = 0;
@@ -83,10 +84,9 @@ export function parseUnified(diff: string): DiffLine[] {
   let oldLeft = 0;
   let newLeft = 0;
   for (const line of linesOf(diff)) {
-    if (oldLeft > 0 || newLeft > 0) {
-      const sign = line[0] ?? " ";
+    const sign = line[0] ?? " ";
+    if ((oldLeft > 0 || newLeft > 0) && " +-".includes(sign)) {
       const text = line.slice(1);
-      if (sign === "\\") continue;
       if (sign === "+") lines.push({ kind: "added", text, old: null, new: newAt++ });
       else if (sign === "-") lines.push({ kind: "removed", text, old: oldAt++, new: null });
       else lines.push({ kind: "same", text, old: oldAt++, new: newAt++ });
@@ -94,7 +94,6 @@ export function parseUnified(diff: string): DiffLine[] {
       if (sign !== "-") newLeft -= 1;
       continue;
     }
-    if (line.startsWith("\\")) continue;
     const hunk = HUNK.exec(line);
     if (hunk !== null) {
       oldAt = Number(hunk[1]);
@@ -106,6 +105,8 @@ export function parseUnified(diff: string): DiffLine[] {
   }
   return lines;
 }
+
+const HEADER = /^(?:diff --git |index |--- |(?:new|old|new file|deleted file) mode |(?:similarity|rename|copy) )/;
 
 /** A patch by file: a unified diff, or one between `*** Begin Patch` and `*** End Patch`. */
 export function parsePatch(patch: string): { path: string; lines: DiffLine[] }[] {
@@ -120,14 +121,14 @@ export function parsePatch(patch: string): { path: string; lines: DiffLine[] }[]
   for (const line of lines) {
     const path = header.exec(line.text)?.[1];
     if (path !== undefined && (isUnified ? line.kind === "hunk" : line.kind === "same")) files.push({ path, lines: [] });
-    else if (line.kind !== "hunk" || line.text.startsWith("@@")) files.at(-1)?.lines.push(line);
+    else if (line.kind !== "hunk" || !HEADER.test(line.text)) files.at(-1)?.lines.push(line);
   }
   for (const file of files) file.lines = file.lines.filter((line) => isUnified || !/^\*\* (?:End|Move|Begin)/.test(line.text));
   return files;
 }
 
-/** Whether a text is a unified diff: what an approval shows may be one. */
-export function looksUnified(text: string): boolean {
+/** Whether a patch that a tool is given is a unified diff. Not for approvals: the inquiry says what its detail is. */
+function looksUnified(text: string): boolean {
   return /^(?:diff --git |--- )/m.test(text) && /^@@ -\d/m.test(text);
 }
 

@@ -13,7 +13,7 @@ from gadget_api.messages import ToolCallRequest
 from gadget_drone.doctor import examine
 from gadget_drone.tools.entry_points import find_tools
 from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError
-from gadget_drone.tools.toolbox import BUILT_IN, Toolbox
+from gadget_drone.tools.toolbox import BUILT_IN, Preview, Toolbox
 
 HOWTO = Path(__file__).parents[3] / "docs/howto/add-a-tool.md"
 TAKEN = {tool.spec.name for tool in BUILT_IN}
@@ -73,7 +73,7 @@ async def test_the_tools_of_the_how_to_work(install: Install, context: ToolConte
     assert toolbox.effect_of(count) is SideEffect.READ_ONLY
     shout = ToolCallRequest(call_id="c", name="shout", params={"path": "a.txt"})
     assert [access.capability.value for access in toolbox.accesses(shout)] == ["read", "write"]
-    assert await toolbox.preview(shout, context) == "A FEW WORDS\n"
+    assert await toolbox.preview(shout, context) == Preview("A FEW WORDS\n", is_diff=False)
     assert (context.project_dir / "a.txt").read_text() == "a few words\n"
     assert not (await toolbox.run(shout, context)).is_error
     assert (context.project_dir / "a.txt").read_text() == "A FEW WORDS\n"

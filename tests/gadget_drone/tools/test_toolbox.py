@@ -1,5 +1,6 @@
 import asyncio
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -8,7 +9,7 @@ from pydantic import BaseModel, Field
 from gadget_api.messages import ToolCallRequest
 from gadget_api.permissions import Access, Capability
 from gadget_drone.tools.tool import SideEffect, Tool, ToolContext, ToolError, ToolResult, tool
-from gadget_drone.tools.toolbox import Toolbox
+from gadget_drone.tools.toolbox import Preview, Toolbox
 
 
 @tool(effect=SideEffect.READ_ONLY)
@@ -181,9 +182,24 @@ def test_a_tool_that_declares_no_access_counts_as_a_command_of_its_name() -> Non
 
 async def test_what_would_be_approved_is_shown_byte_for_byte(context: ToolContext) -> None:
     standard = Toolbox.standard()
-    assert await standard.preview(a_call("shell", command="a\n b\x1b"), context) == "a\n b\x1b"
+    assert await standard.preview(a_call("shell", command="a\n b\x1b"), context) == Preview("a\n b\x1b", is_diff=False)
     assert await standard.preview(a_call("list"), context) is None
     assert await standard.preview(a_call("shell"), context) is None
+
+
+async def test_what_the_tools_that_change_files_show_is_a_diff_and_a_command_never_is(
+    project: Path, context: ToolContext
+) -> None:
+    (project / "f").write_text("a\n")
+    diff = "--- a/f\n+++ b/f\n@@ -1,1 +1,1 @@\n-a\n+b\n"
+    calls = [
+        a_call("write", path="new", content="a\n"),
+        a_call("edit", path="f", edits=[{"old_text": "a", "new_text": "b"}]),
+        a_call("apply_patch", patch=diff),
+        a_call("shell", command=f"git apply <<'X'\n{diff}X\n\\touch HIDDEN"),
+    ]
+    shown = [await Toolbox.standard().preview(call, context) for call in calls]
+    assert [preview and preview.is_diff for preview in shown] == [True, True, True, False]
 
 
 async def test_a_call_whose_access_or_preview_fails_must_not_run(context: ToolContext) -> None:
