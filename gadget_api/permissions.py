@@ -119,7 +119,9 @@ class Access(WireModel):
     capability: Capability
     target: str
     only_reads: bool = False
-    """Of a command: it changes nothing by itself. What it reads, and the commands that it runs, are accesses beside."""
+    """Of a command: its whole line changes nothing. What it reads are accesses beside."""
+    is_tool: bool = False
+    """The target is `tool:NAME`, a tool that does not say what it reaches; no shell reads it."""
 
 
 class Verdict(WireModel):

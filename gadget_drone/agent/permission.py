@@ -111,7 +111,8 @@ class Permission:
             is_moot=lambda: self._ruling(accesses).decision is not Decision.ASK,
         )
         if said.status is InquiryStatus.WITHDRAWN:
-            now = self._ruling(accesses)
+            # The files may have changed while the question stood.
+            now = self._ruling(await asyncio.to_thread(judged, self.tools.accesses(call), self.project_dir))
             because = _reasons(now.verdicts, now.decision)
             return Word(because) if now.decision is Decision.ALLOW else _denied(because)
         if said.answer.choice in (ONCE, FOR_SESSION, FOR_PROJECT):
@@ -126,7 +127,7 @@ def judged(accesses: Sequence[Access], project_dir: Path) -> list[Access]:
     judged: list[Access] = []
     for access in accesses:
         match access.capability:
-            case Capability.EXECUTE if not access.target.startswith("tool:"):
+            case Capability.EXECUTE if not access.is_tool:
                 judged += accesses_of(access.target, project_dir)
             case Capability.READ | Capability.WRITE:
                 # A rule may mean the link, or what it leads to.

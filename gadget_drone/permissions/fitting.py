@@ -20,7 +20,7 @@ from gadget_drone.permissions.patterns import (
     text_fits,
     text_might_fit,
 )
-from gadget_drone.permissions.programs import program_name
+from gadget_drone.permissions.programs import ASSIGNMENT, program_name
 
 _DYNAMIC = "$`*?[{"
 _ALSO_DYNAMIC = ("<(", ">(", " ~", "=~", ":~")
@@ -79,6 +79,8 @@ def _allows(rule: Rule, access: Access) -> bool:
             return False
         return path_fits(pattern, path, wide=False) or (path in (".", "./") and pattern in _EVERYTHING)
     if access.capability is Capability.EXECUTE and rule.capability is Capability.EXECUTE:
+        if rule.pattern.startswith("tool:") and not access.is_tool:
+            return False
         is_known = not any(char in _first(target) for char in _DYNAMIC) or target.startswith("[ ")
         return rule.pattern in _EVERYTHING or (is_known and text_fits(rule.pattern, target))
     if access.capability is Capability.GIT and rule.capability is Capability.EXECUTE:
@@ -131,6 +133,8 @@ def _folded(command: str) -> str:
 def _forms(target: str) -> tuple[str, ...]:
     """The command as it is written, without its path, and with leading options left out (`git -C x push`)."""
     first, *rest = target.split(" ")
+    while rest and ASSIGNMENT.match(first):
+        first, *rest = rest
     forms: list[str] = []
     for name in dict.fromkeys((first.casefold(), program_name(first), program_name(first).removesuffix(".exe"))):
         forms.append(" ".join([name, *rest]))

@@ -68,9 +68,9 @@ def files_of_git(arguments: Sequence[Word]) -> Iterator[Named]:
         if is_elsewhere:
             yield Named(_READ, Word("what git prints", Certainty.UNKNOWN))
         elif (narrowed := _narrowed(subcommand, options, before, behind)) is not None:
-            yield from (Named(_READ, word, is_deep=True, is_tracked=True) for word in narrowed)
+            yield from (Named(_READ, word, is_deep=True) for word in narrowed)
         else:
-            yield Named(_READ, Word("."), is_deep=True, is_tracked=True)
+            yield Named(_READ, Word("."), is_deep=True)
 
 
 def _parts(arguments: Sequence[Word]) -> tuple[list[str], list[Word], list[Word]]:

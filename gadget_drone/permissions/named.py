@@ -14,7 +14,3 @@ class Named:
     """All that is below it, too."""
     is_sure: bool = True
     """Not sure: only if there is such a file."""
-    skips_hidden: bool = False
-    """Of what is below, not what begins with a dot."""
-    is_tracked: bool = False
-    """Of what is below, what git keeps."""

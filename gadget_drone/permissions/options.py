@@ -40,12 +40,10 @@ class Given:
 
 
 class Options:
-    def __init__(self, table: str, *, stops: bool = False, takes_globs: bool = False) -> None:
-        """`stops`: the first operand ends the options. `takes_globs`: a pattern of file names may stand where an option
-        may, because no option of the program does more than read."""
+    def __init__(self, table: str, *, stops: bool = False) -> None:
+        """`stops`: the first operand ends the options."""
         self._marks: dict[str, str] = {}
         self._stops = stops
-        self._takes_globs = takes_globs
         for token in table.split():
             name, mark = (token[:-1], token[-1]) if token[-1] in _MARKS else (token, "")
             names = [name] if name.startswith("--") else [f"-{letter}" for letter in name[1:]]
@@ -81,7 +79,7 @@ class Options:
         """Raises Unreadable where that is not known before it runs."""
         if word.may_split or (word.certainty is Certainty.UNKNOWN and word.text[:1] in ("", "$", "`", "{", "<", ">")):
             raise Unreadable(f"`{word.text}` may be an option")
-        if word.certainty is Certainty.GLOB and word.text[:1] in "*?[" and not self._takes_globs:
+        if word.certainty is Certainty.GLOB and word.text[:1] in "*?[":
             raise Unreadable(f"a file that `{word.text}` fits may be called like an option")
         return word.text.startswith("-") and word.text != "-"
 

@@ -14,6 +14,11 @@ from gadget_drone.permissions.options import Given, Options
 from gadget_drone.permissions.syntax import Redirection
 from gadget_drone.permissions.words import Certainty, Unreadable, Word
 
+HARMLESS_VARIABLES = re.compile(
+    r"LC_(ALL|COLLATE|CTYPE|MESSAGES|NUMERIC|TIME)|LANG|TZ|CI|NO_COLOR|FORCE_COLOR|CLICOLOR(_FORCE)?|COLUMNS|LINES|TERM|"
+    r"DEBUG|VERBOSE|NODE_ENV|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|GIT_TERMINAL_PROMPT"
+)
+"""A rule that allows a command allows it with these before it, too."""
 ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
 
 
@@ -29,8 +34,8 @@ class Prefix:
 
 @dataclass(frozen=True)
 class Transparent:
-    """A program that runs the command behind its own options, and adds nothing to what the command may do: who may run
-    the command may run this. Its options are known, all of them: with another one, what it runs is not known."""
+    """A program that runs the command behind its own options. With an option that is not known here, it is not known
+    what the program runs."""
 
     options: Options
     operands: int = 0
@@ -134,9 +139,9 @@ _OPAQUE = names(
 """What these run, or change about what is run, is not known."""
 _AWK = frozenset({"awk", "gawk", "mawk", "nawk"})
 _AWK_RUNS = re.compile(r"system|getline|[|>@]|extension|load")
-SED_LINES = re.compile(r"((\d+|\$|/[^/\\\n]*/)(,(\d+|\$|\+\d+|/[^/\\\n]*/))?)?!?[pdq=]")
-SED_REPLACES = re.compile(
-    r"(\d+|\$)?s(?P<mark>[/|#,:@])(?:(?!(?P=mark))[^\\\n]|\\.)*(?P=mark)(?:(?!(?P=mark))[^\\\n]|\\.)*(?P=mark)[gpiI0-9]*"
+_SED_LINES = re.compile(r"((\d+|\$|/[^/\\\[\n]*/)(,(\d+|\$|\+\d+|/[^/\\\[\n]*/))?)?!?[pdq=]")
+_SED_REPLACES = re.compile(
+    r"(\d+|\$)?s(?P<mark>[/|#,:@])(?:(?!(?P=mark))[^\\\[\n]|\\.)*(?P=mark)(?:(?!(?P=mark))[^\\\n]|\\.)*(?P=mark)[gpiI0-9]*"
 )
 _OPTIONS_THAT_RUN = {
     "tar": ("--to-command", "--checkpoint-action", "-I", "--use-compress-program", "--rsh-command", "-F",
@@ -149,7 +154,10 @@ _OPTIONS_THAT_RUN = {
             "--receive-pack", "--exec", "-x", "--extcmd", "-O", "--open-files-in-pager"),
     "curl": ("-K", "--config"), "wget": ("--use-askpass",), "tcpdump": ("-z",),
 }  # fmt: skip
+_PUSHES = (("send-pack",), ("http-push",), ("subtree", "push"), ("lfs", "push"))
+"""Subcommands that push under another name."""
 _SAFE_GIT_SETTINGS = re.compile(r"(user\.|color\.|advice\.|core\.quotepath|core\.autocrlf|init\.defaultBranch)", re.I)
+_PRINTF_ASSIGNS = re.compile(r"%[^%a-zA-Z]*[hlLjztqw]*n")
 _NAMES_VARIABLES = names("printf read unset export declare typeset local readonly test [ [[ getopts wait")
 CHANGES_WHAT_RUNS = re.compile(
     r"PATH|LD_.*|DYLD_.*|GIT_.*|BASH_.*|ENV|IFS|PS4|SHELLOPTS|SHELL|PAGER|MANPAGER|LESSOPEN|EDITOR|VISUAL|BROWSER|"
@@ -166,8 +174,6 @@ class Command:
     """A command that another runs."""
 
     words: tuple[Word, ...]
-    variables: tuple[str, ...] = ()
-    """Names of those that it gets another value of, or none."""
 
 
 @dataclass(frozen=True)
@@ -220,6 +226,8 @@ def started_by(words: Sequence[Word], redirections: Sequence[Redirection] = ()) 
         yield from _find(arguments)
     elif found := _INTERPRETER.fullmatch(words[0].text.rpartition("/")[2]):
         _check_interpreter(name, _INTERPRETERS[found["name"]], arguments)
+    elif name.startswith("git-"):
+        yield Command((Word("git"), Word(name.removeprefix("git-")), *arguments))
     elif name in _AWK:
         _check_awk(name, arguments)
     elif name in ("sed", "gsed"):
@@ -269,28 +277,22 @@ def _behind_transparent(name: str, arguments: Sequence[Word]) -> Iterator[Starte
         return
     known = TRANSPARENT[name]
     given = known.options.read(arguments)
-    rest, variables = list(given.operands[known.operands :]), list[str]()
+    rest = list(given.operands[known.operands :])
     if name == "env":
-        is_emptied = given.has("-i", "--ignore-environment")
         while rest and (rest[0].text == "-" or "=" in rest[0].text):
             # Whatever holds a = is an assignment, whether a shell could name it so or not.
             if rest[0].may_split:
                 raise Unreadable(f"`{rest[0].text}` may be an assignment and a command")
             variable, is_assigned, _ = rest.pop(0).text.partition("=")
-            variables.append(variable)
             if is_assigned and changes_what_runs(variable):
                 raise Unreadable(f"`{variable}` changes what is run")
-        variables += [value.text for _, value in given.options if value is not None]
-        variables += ["GIT_CONFIG_COUNT"] if is_emptied else []
-    elif name == "exec" and given.has("-c"):
-        variables.append("GIT_CONFIG_COUNT")
     if not rest:
         return
     if name == "time" and rest[0].is_plain and rest[0].text in ("!", "{", "("):
         raise Unreadable("`time` is not the same in every shell")
     if name == "xargs":
         rest = [*_filled(given, rest), Word("$@", Certainty.UNKNOWN, is_plain=False, may_split=True)]
-    yield Command(tuple(rest), tuple(variables))
+    yield Command(tuple(rest))
 
 
 def _filled(given: Given, command: Sequence[Word]) -> Iterator[Word]:
@@ -438,13 +440,17 @@ def sed_script(arguments: Sequence[Word]) -> tuple[list[Word], list[Word], bool]
 def _check_sed(arguments: Sequence[Word]) -> None:
     for script in sed_script(arguments)[0]:
         for part in _known(script).split(";"):
-            if part.strip() and not SED_LINES.fullmatch(part.strip()) and not SED_REPLACES.fullmatch(part.strip()):
+            if part.strip() and not _SED_LINES.fullmatch(part.strip()) and not _SED_REPLACES.fullmatch(part.strip()):
                 raise Unreadable("what the script of `sed` does is not known")
 
 
 def _git(arguments: Sequence[Word]) -> Iterator[Started]:
     texts = [word.text for word in arguments]
     rest = list(arguments)
+    for push in _PUSHES:
+        at = next((index for index in range(len(texts)) if tuple(texts[index : index + len(push)]) == push), None)
+        if at is not None:
+            yield Command((Word("git"), Word("push"), *arguments[at + len(push) :]))
     while len(rest) > 1 and rest[0].text == "-c" and _SAFE_GIT_SETTINGS.match(rest[1].text):
         rest = rest[2:]
     subcommand = next((text for text in texts if not text.startswith("-")), "")
@@ -480,8 +486,17 @@ def _check_options(name: str, arguments: Sequence[Word]) -> None:
                 raise Unreadable(f"`{name} {word.text}` can run a command")
 
 
+def _may_assign(template: Word) -> bool:
+    return template.certainty is Certainty.UNKNOWN or _PRINTF_ASSIGNS.search(template.text) is not None
+
+
 def _check_variables(name: str, arguments: Sequence[Word]) -> None:
+    # `%n` gives a variable a value, such as PATH.
+    if name == "printf" and len(arguments) > 1 and _may_assign(arguments[0]):
+        raise Unreadable("what `printf` gives a value to is not known")
     for word in arguments:
+        if name not in ("printf", "test", "[", "[[") and changes_what_runs(word.text.partition("=")[0]):
+            raise Unreadable(f"`{word.text}` changes what is run")
         if "[" in word.text[1:] and ("$(" in word.text or "`" in word.text) and name != "printf":
             raise Unreadable("an index can run a command")
         if name == "printf" and word.text.startswith("-v"):

@@ -13,17 +13,22 @@ from gadget_drone.permissions.words import Unreadable, Word
 _NEVER = SHELLS | names(
     "rm rmdir shred dd mkfs chmod chown sudo doas su eval exec source . trap env xargs find curl wget ssh scp sftp "
     "rsync nc ncat telnet kill pkill killall shutdown reboot mount umount docker podman kubectl systemctl crontab at "
-    "python pypy perl ruby node nodejs php lua awk gawk mawk sed tee mv ln install patch npx bunx pnpx uvx deno bun"
+    "python pypy perl ruby node nodejs php lua awk gawk mawk sed tee mv ln install patch npx bunx pnpx uvx deno bun "
+    "m4 socat sqlite3 psql java gcc g++ cc c++ clang clang++ openssl ssh-keygen"
 )
 """To allow these for ever is to allow anything, or what cannot be undone."""
-_NEVER_WITH = frozenset({("git", "push"), ("git", "reset"), ("git", "clean"), ("git", "config"), ("npm", "exec"),
+_NEVER_WITH = frozenset({("git", "push"), ("git", "reset"), ("git", "clean"), ("git", "config"),
+                         ("git", "bisect"), ("git", "rebase"),
+                         ("git", "worktree"), ("git", "submodule"), ("git", "filter-branch"), ("npm", "exec"),
                          ("npm", "publish"), ("uv", "run"), ("poetry", "run"), ("bundle", "exec")})  # fmt: skip
-_INTERPRETER = r"(python|pypy|perl|ruby|node|php|lua)[\d.]*"
+_INTERPRETER = r"(python|pypy|perl|ruby|node|php|lua|awk|gawk|mawk|nawk|gcc|clang).*"
 _SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
 _HAS_SUBCOMMANDS = names(
     "git npm pnpm yarn cargo go make just task uv pip pip3 poetry pdm hatch dotnet mvn gradle bundle rake mix gh "
     "terraform tox nox composer brew apt apt-get rustup flutter dart swift bazel cmake helm"
 )
+_EXACTLY = names("make gmake just cmake task rake tox nox")
+"""Their options run anything: the rule is the line as it stands."""
 _RUN = frozenset({"run", "run-script"})
 
 
@@ -74,6 +79,8 @@ def _command(target: str) -> str | None:
         return None
     if base not in _HAS_SUBCOMMANDS:
         return f"{name} *"
+    if base in _EXACTLY:
+        return None if re.search(r"[$`*?\[{]", target) else target  # `make test --eval=...` runs anything
     kept = [name]
     for word in words[1:]:
         if not _SUBCOMMAND.fullmatch(word):
@@ -81,7 +88,7 @@ def _command(target: str) -> str | None:
         kept.append(word)
         if word not in _RUN:
             break
-    if len(kept) == 1 and base not in ("make", "just", "cmake", "tox", "nox"):
+    if len(kept) == 1:
         return None  # options first: what it does is not said by the beginning
     return None if tuple(kept[:2]) in _NEVER_WITH or kept[-1] in _RUN else f"{' '.join(kept)} *"
 

@@ -49,8 +49,6 @@ class Parsed:
     """In the order of the text, those inside of another first."""
     has_loops: bool = False
     """Or functions: the order of the text is not the order of what runs."""
-    calculated: set[str] = field(default_factory=set)
-    """Names in arithmetic; bash runs what stands in an index in the value of such a variable. "": other text."""
 
 
 @dataclass
@@ -74,7 +72,7 @@ def parse(text: str) -> Parsed:
 
 class _Reader(WordReader):
     def __init__(self, text: str, depth: int, parsed: Parsed) -> None:
-        super().__init__(text, depth, parsed.calculated)
+        super().__init__(text, depth)
         self._parsed = parsed
         self._documents: list[_HereDocument] = []
 

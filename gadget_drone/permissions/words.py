@@ -10,10 +10,9 @@ from enum import IntEnum
 
 MAX_DEPTH = 40
 META = frozenset(" \t\n;&|<>()")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-]")
 _OPERATOR = re.compile(r":?[-=?+]|%%?|##?|//?|\^\^?|,,?")
-_ARITHMETIC = re.compile(r"[\w\s+\-*/%<>=!&|^~?:,]+")
+_ARITHMETIC = re.compile(r"[0-9\s+\-*/%<>=!&|^~?:,]+\)\)", re.ASCII)
 
 
 class Unreadable(ValueError):
@@ -63,15 +62,14 @@ class Piece:
 
 
 class WordReader:
-    """A place in a text. `calculated` collects the names of variables in arithmetic."""
+    """A place in a text."""
 
-    def __init__(self, text: str, depth: int, calculated: set[str]) -> None:
+    def __init__(self, text: str, depth: int) -> None:
         if depth > MAX_DEPTH:
             raise Unreadable("it is nested too deeply")
         self.text = text
         self.at = 0
         self.depth = depth
-        self.calculated = calculated
 
     @abstractmethod
     def substitution(self) -> None:
@@ -243,7 +241,7 @@ class WordReader:
             self.at += 1
             return
         operator = _OPERATOR.match(self.text, self.at)
-        if operator is None:
+        if operator is None or operator[0] in ("=", ":="):
             raise Unreadable("a `${` is not the same in every shell")
         self.at = operator.end()
         while (char := self.char()) != "}":
@@ -258,24 +256,8 @@ class WordReader:
         self.at += 1
 
     def _arithmetic(self) -> None:
-        """Behind `$((`."""
-        nesting = 0
-        while not (nesting == 0 and self.peek("))")):
-            char = self.char()
-            if char in ("$", "`") and char:
-                start = self.at
-                self._expansion(Piece(), is_quoted=True)
-                name = self.text[start + 1 : self.at].strip("{}")
-                # What is put in is calculated in turn; a plain variable's value is checked, other text is not known.
-                self.calculated.add(name if _NAME.fullmatch(name) else "")
-            elif char in ("(", ")") and char:
-                nesting += 1 if char == "(" else -1
-                if nesting < 0:
-                    raise Unreadable("a `$((` is not the same in every shell")
-                self.at += 1
-            elif found := _ARITHMETIC.match(self.text, self.at):
-                self.calculated.update(_NAME.findall(found[0]))
-                self.at = found.end()
-            else:
-                raise Unreadable("a `$((` is not the same in every shell")
-        self.at += 2
+        """Behind `$((`: numbers alone, for bash runs what stands in an index in the value of a variable."""
+        found = _ARITHMETIC.match(self.text, self.at)
+        if found is None:
+            raise Unreadable("what a `$((` calculates is not known")
+        self.at = found.end()

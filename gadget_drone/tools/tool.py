@@ -214,7 +214,7 @@ class Tool:
     def accesses(self, arguments: Mapping[str, Any]) -> list[Access]:
         """What a call with these validated arguments would reach."""
         if self.access is None:
-            return [Access(capability=Capability.EXECUTE, target=f"tool:{self.spec.name}")]
+            return [Access(capability=Capability.EXECUTE, target=f"tool:{self.spec.name}", is_tool=True)]
         return list(self.access(**arguments))
 
 

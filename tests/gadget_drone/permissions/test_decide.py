@@ -113,9 +113,11 @@ def test_an_allowing_rule_is_about_the_command_as_it_is_written() -> None:
     assert decision(policy("ask", rule("allow", "execute", "*")), "execute", "$(unreadable) x") is Decision.ALLOW
 
 
-def test_a_prefix_is_free_only_beside_what_it_runs(project: Path) -> None:
+def test_a_prefix_needs_a_rule_of_its_own(project: Path) -> None:
     rules = policy("ask", rule("allow", "execute", "npm test *"))
-    assert judge("env CI=1 timeout 60 npm test", rules, project).decision is Decision.ALLOW
+    assert judge("timeout 60 npm test", rules, project).decision is Decision.ASK
+    both = policy("ask", *rules.rules, rule("allow", "execute", "timeout 60 *"))
+    assert judge("timeout 60 npm test", both, project).decision is Decision.ALLOW
     assert judge("sudo npm test", rules, project).decision is Decision.ASK
     assert decision(rules, "execute", "env CI=1 npm test") is Decision.ASK
 
@@ -270,9 +272,9 @@ def test_paths_are_made_normal(given: str, normal: str) -> None:
         ("pytest -q", "pytest *"),
         ("cargo build", "cargo build *"),
         ("git commit -m x", "git commit *"),
-        ("make", "make *"),
+        ("make", "make"),
+        ("make test", "make test"),
         ("./gradlew test", "./gradlew *"),
-        ("env CI=1 npm test", "npm test *"),
     ],
 )
 def test_always_allow_suggests_a_command_and_its_subcommand(line: str, pattern: str, project: Path) -> None:
@@ -303,6 +305,23 @@ def test_always_allow_suggests_a_command_and_its_subcommand(line: str, pattern: 
         "sed -i s/a/b/ x",
         "git -c a=b commit",
         "PATH=. make",
+        "make $X",
+        "CC=x make",
+        "env CI=1 npm test",
+        "m4 x",
+        "sqlite3 x",
+        "java -jar x",
+        "gcc x.c",
+        "gcc-12 x.c",
+        "gawk-5 x",
+        "perl5.36.0-x x.pl",
+        "python3-dbg x",
+        "openssl x",
+        "git bisect start",
+        "git rebase main",
+        "git worktree list",
+        "git submodule update",
+        "git-push",
     ],
 )
 def test_always_allow_is_not_offered_for_what_runs_anything(line: str, project: Path) -> None:

@@ -274,27 +274,6 @@ def test_what_git_changes_is_judged_by_the_command_and_by_rules() -> None:
     assert decide(found, policy("plan", allowing)).decision is Decision.DENY
 
 
-@pytest.mark.parametrize("level", ["plan", "ask", "autoEdit"])
-def test_below_full_git_asks_where_it_keeps_a_likely_secret(level: str, tmp_path: Path) -> None:
-    def git(*arguments: str) -> None:
-        subprocess.run(["git", "-C", str(tmp_path), *arguments], check=True, capture_output=True)
-
-    git("init", "-q")
-    for name in ("a.txt", "foo.env", ".env.example", ".env"):
-        (tmp_path / name).write_text("TOKEN=1\n")
-    git("add", "a.txt", "foo.env", ".env.example")
-    for line in ("git grep TOKEN HEAD", "git log -p", "git show", "git diff"):
-        assert judge(line, policy(level), tmp_path).decision is Decision.ALLOW, line
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub/.env").write_text("TOKEN=1\n")
-    for name in (".env", "sub/.env"):
-        git("add", name)
-        for line in ("git grep TOKEN HEAD", "git log -p", "git show", "git diff"):
-            assert judge(line, policy(level), tmp_path).decision is Decision.ASK, line
-        assert judge("git log --oneline", policy(level), tmp_path).decision is Decision.ALLOW
-        git("rm", "--cached", name)
-
-
 def test_what_is_hidden_and_what_is_denied() -> None:
     own = [
         Rule(decision=Decision.DENY, capability=Capability.WRITE, pattern="own.yml"),
