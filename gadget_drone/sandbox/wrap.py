@@ -17,6 +17,7 @@ import secrets
 import shutil
 import stat
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -119,6 +120,8 @@ def wrap(
             plan.hide(place)
     plan.bind(project, project)
     kept, gone = ([path for path in map(str, paths) if not _is_ours(path, project)] for paths in (read_only, hidden))
+    # A drone that is installed in the project runs what is there, outside of the sandbox.
+    kept += {path for path in (sys.prefix, os.path.dirname(sys.executable)) if is_in(path, project)}
     repositories = list(repositories)
     # First these: a later mount covers what is below it.
     for directory in _above(project, (*kept, *gone, *repositories)):

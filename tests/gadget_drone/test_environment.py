@@ -110,7 +110,7 @@ ADDRESSES = (
     "postgres://ada:hunter2@db/x",
     "redis://:hunter2@cache",
     "mysql://ada:hun/ter2@db",
-    "https://hunter2@example.org/simple",
+    "https://hunter2@example.org/files",
     "a=1 amqp://ada:hunter2@queue",
 )
 HARMLESS = {

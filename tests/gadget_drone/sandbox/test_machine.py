@@ -167,3 +167,13 @@ def test_a_key_that_is_put_into_etc_later_is_hidden_soon(place: Place, monkeypat
         key.write(b"secret")
         key.flush()
         assert place.run(f"cat {key.name}; true").stdout == ""
+
+
+def test_the_drones_own_programs_in_the_project_stay_as_they_are(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = place.project / "tools/.venv"
+    (own / "bin").mkdir(parents=True)
+    (own / "bin/python").write_text("as it was")
+    monkeypatch.setattr("sys.prefix", str(own))
+    place.run("echo x > tools/.venv/bin/python; mv tools moved; touch tools/.venv/lib")
+    assert (own / "bin/python").read_text() == "as it was"
+    assert not (own / "lib").exists()
