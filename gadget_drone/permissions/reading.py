@@ -161,4 +161,6 @@ def _judged(operand: str, root: str, *, takes_directory: bool) -> Iterator[str]:
     for found in (os.path.normpath(path), real):
         if found != root and not found.startswith(f"{root}/"):
             raise Unreadable("the file is outside of the project")
+        if ".git" in found[len(root) :].casefold().split("/"):
+            raise Unreadable("an address in a file of git may hold a token")
         yield found

@@ -35,6 +35,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "l1").symlink_to("src")
     (root / "-").symlink_to(".env")
     (root / "innocent").symlink_to(".env")
+    (root / "linked-config").symlink_to(".git/config")
     os.mkfifo(root / "fifo")
     subprocess.run(["git", "init", "-q", str(root)], check=True)
     return root
@@ -194,6 +195,9 @@ cat ~/.bashrc
 cat .env
 cat innocent
 cat .npmrc
+cat .git/config
+ls .git
+cat linked-config
 cat sub/id_rsa
 cat key.pem
 cat ''
