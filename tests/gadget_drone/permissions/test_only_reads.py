@@ -311,7 +311,7 @@ def test_one_command_that_asks_makes_the_whole_line_ask(before: str, tree: Path)
         ("export CDPATH=/etc; cd ssl; head -2 openssl.cnf", "read", "//etc/ssl/**", ["ask", "deny"]),
         ("read CDPATH; cd ssl; head -2 openssl.cnf", "read", "//etc/ssl/**", ["ask", "deny"]),
         ("for d in . .; do cat config.json; command cd .docker; done", "read", "/.docker/config.json", ["ask", "deny"]),
-        ("for d in . .; do mytool config.json; eval 'cd .docker'; done", "read", "/.docker/config.json", ["ask", "deny"]),
+        ("for d in . .; do tool config.json; eval 'cd .docker'; done", "read", "/.docker/config.json", ["ask", "deny"]),
         ("x=; : ${x:=a[\\$(id)]}; echo $((x))", "execute", "id *", ["ask", "deny"]),
         ("_=1; : 'a[$(id)]'; echo $((_))", "execute", "id *", ["ask", "deny"]),
         ("printf '%ln' PATH; ls", "execute", "id *", ["ask", "deny"]),
