@@ -177,7 +177,8 @@ def test_what_a_call_reaches_is_known_before_it_runs(called: ToolCallRequest, ac
 
 
 def test_a_tool_that_declares_no_access_counts_as_a_command_of_its_name() -> None:
-    assert toolbox.accesses(a_call("echo", text="x")) == [Access(capability=Capability.EXECUTE, target="tool:echo")]
+    access = Access(capability=Capability.EXECUTE, target="tool:echo", is_tool=True)
+    assert toolbox.accesses(a_call("echo", text="x")) == [access]
 
 
 async def test_what_would_be_approved_is_shown_byte_for_byte(context: ToolContext) -> None:
