@@ -35,6 +35,17 @@ def find_program(name: str) -> str | None:
     return None
 
 
+def is_found_outside(name: str) -> bool:
+    """Whether a shell that looks the program up in the whole of PATH comes to it before an entry that a command could
+    fill."""
+    for place in os.get_exec_path():
+        if not os.path.isabs(place) or _is_in_workspace(place):
+            return False
+        if (found := shutil.which(name, path=place)) is not None:
+            return not _is_in_workspace(found)
+    return False
+
+
 def find_beside_python(name: str) -> str | None:
     """As `find_program`, for what a wheel brings along."""
     beside = os.path.join(os.path.dirname(sys.executable), name)

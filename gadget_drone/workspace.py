@@ -29,7 +29,7 @@ from gadget_drone.durable import remove_file, replace_file
 from gadget_drone.git import ask_git, is_checkout_of
 from gadget_drone.journal import Summary, summarize
 from gadget_drone.programs import keep_out_of
-from gadget_drone.sandbox.repositories import mend_common
+from gadget_drone.sandbox.repositories import mend_common, remove_links
 from gadget_drone.workspace_lock import Holder, holder_of, note_connection, note_lag, take_lock
 
 GADGET_DIR = ".gadget"
@@ -175,6 +175,7 @@ class Workspace:
         for directory in (self.dir, place):
             with suppress(OSError):  # git says what it cannot read
                 mend_common(f"{directory}/.git")
+                remove_links(f"{directory}/.git")  # what a command left after its turn
         if is_checkout_of(self.dir, project.git_url):
             return self.dir
         if place.is_symlink():

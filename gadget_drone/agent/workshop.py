@@ -1,6 +1,7 @@
 """What a turn works with, put together: the prompt, the tools and where they run, the rules, the loop."""
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -208,7 +209,7 @@ class Workshop:
         errors: int | None,
         stdin: int | None,
     ) -> Supervised:
-        if self._nested is None:
+        if self._nested is None or not all(map(os.path.lexists, self._nested)):  # a command may have moved one
             self._nested = await nested_repositories(project_dir)
         hides: Sequence[Path] = ()
         keeps: Sequence[Path] = ()
@@ -272,7 +273,7 @@ def _mended(project_dir: Path, nested: Sequence[str]) -> str:
         if mend_common(own):
             notes.append(f"{own}/commondir was removed: git would not work with it")
         for git in (own, *nested):
-            notes += [f"{git}/{name} was removed: git would write through it" for name in remove_links(git)]
+            notes += [f"{path} was removed: git would write through it, or wait for it" for path in remove_links(git)]
     except OSError as error:
         notes.append(f"git may not work in {project_dir}: {error.strerror}")
     return "".join(f"\n[{note}]" for note in notes[:20])

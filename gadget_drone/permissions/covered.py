@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gadget_drone.permissions.patterns import path_fits, path_might_fit
+from gadget_drone.sandbox.links import let_in
 
 MAX_PLACES = 2000
 """bubblewrap takes 9,000 arguments, three of them for a path that it hides."""
@@ -58,10 +59,11 @@ class Covered:
         real_root = os.path.realpath(root)
         while waiting:
             directory = waiting.pop()
+            place = f"{real_root}/{directory}" if directory else real_root
             try:
-                entries = sorted(os.scandir(os.path.join(root, directory)), key=lambda entry: entry.name)
-            except OSError:
-                continue  # gone, or closed: then a command cannot read it either
+                entries = _listed(place, real_root)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
             for entry in entries:
                 path = f"{directory}/{entry.name}" if directory else entry.name
                 if path in _NOT_LOOKED_INTO:
@@ -89,6 +91,16 @@ class Covered:
         return len(self._others) < len(self._patterns) or any(
             path_might_fit(pattern, f"{directory}/", is_glob=False) for pattern in self._others
         )
+
+
+def _listed(place: str, root: str) -> list[os.DirEntry[str]]:
+    """Raises OSError."""
+    try:
+        found = os.scandir(place)
+    except PermissionError:  # a command has closed it, and can open it again
+        let_in(root, place)
+        found = os.scandir(place)
+    return sorted(found, key=lambda entry: entry.name)
 
 
 def _is_name(pattern: str) -> bool:

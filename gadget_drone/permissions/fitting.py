@@ -4,6 +4,7 @@ An allowing rule counts only where it fits for certain. A denying or asking one 
 a path, behind options, in the arguments of a program that may run it, the letter case of a file system that has none.
 """
 
+from collections.abc import Sequence
 from enum import IntEnum
 from functools import lru_cache
 
@@ -138,11 +139,19 @@ def _forms(target: str) -> tuple[str, ...]:
     forms: list[str] = []
     for name in dict.fromkeys((first.casefold(), program_name(first), program_name(first).removesuffix(".exe"))):
         forms.append(" ".join([name, *rest]))
-        for index, word in enumerate(rest[:_MAX_OPTIONS]):
-            if not (word.startswith("-") or (index and rest[index - 1].startswith("-"))):
-                break
-            forms.append(" ".join([name, *rest[index + 1 :]]))
+        starts = range(1, _options_end(rest) + 1)
+        # Of very many options only those at both ends: the subcommand is behind the last.
+        both = starts if len(starts) <= 2 * _MAX_OPTIONS else (*starts[:_MAX_OPTIONS], *starts[-_MAX_OPTIONS:])
+        forms += [" ".join([name, *rest[start:]]) for start in both]
     return tuple(forms)
+
+
+def _options_end(words: Sequence[str]) -> int:
+    """How many words at the beginning are options, or may be their values."""
+    for index, word in enumerate(words):
+        if not (word.startswith("-") or (index and words[index - 1].startswith("-"))):
+            return index
+    return len(words)
 
 
 def _known(form: str) -> str | None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from gadget_drone.permissions.names import names
 from gadget_drone.permissions.options import Options
 from gadget_drone.permissions.words import Unreadable, Word
+from gadget_drone.programs import is_found_outside
 
 _BLANKS = re.compile(r"[ \t]+")
 _SEPARATOR = re.compile(r"&&|\|\||[;|\n]")
@@ -36,7 +37,7 @@ _GREP = (
     "--before-context: --context:"
 )
 _OPTIONS = {
-    name: Options(table)
+    name: Options(table, stops=True)
     for name, table in {
         "pwd": "-LP",
         "true": "",
@@ -119,6 +120,8 @@ def _commands(line: str) -> Iterator[list[str]]:
 def _operands(words: Sequence[str], root: str) -> Sequence[str]:
     """The files that a command names. Raises Unreadable."""
     name, arguments = words[0], words[1:]
+    if not is_found_outside(name):
+        raise Unreadable(f"a command may have written `{name}`")
     if name == "echo":
         return ()
     if name == "git":
@@ -128,12 +131,12 @@ def _operands(words: Sequence[str], root: str) -> Sequence[str]:
         raise Unreadable("git may do more than print names and subjects")
     if name == "sed":
         if len(arguments) in (2, 3) and arguments[0] == "-n" and _SED_LINES.fullmatch(arguments[1]):
-            return arguments[2:]
+            return _without_options(arguments[2:])
         raise Unreadable("`sed` may do more than print lines")
     if name not in _OPTIONS:
         raise Unreadable(f"`{name}` may do more than read")
     given = _OPTIONS[name].read([Word(word) for word in arguments])
-    operands = [word.text for word in given.operands]
+    operands = _without_options([word.text for word in given.operands])
     if name in _OPENS_NOTHING:
         return ()
     if name in _GREPS and not given.has("-e", "--regexp"):
@@ -146,6 +149,13 @@ def _operands(words: Sequence[str], root: str) -> Sequence[str]:
         raise Unreadable("`uniq` writes to its second operand")
     if name == "diff" and len(operands) != 2:
         raise Unreadable("`diff` compares two files")
+    return operands
+
+
+def _without_options(operands: Sequence[str]) -> Sequence[str]:
+    """Raises Unreadable. Some programs take an option behind an operand, others take a file of that name."""
+    if any(operand.startswith("-") and operand != "-" for operand in operands):
+        raise Unreadable("a file's name begins with a hyphen")
     return operands
 
 

@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+from contextlib import suppress
 
 _PATH = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
 Identity = tuple[int, int]
@@ -35,3 +36,22 @@ def identity_without_links(path: str, root: str = "/") -> Identity:
         return found.st_dev, found.st_ino
     finally:
         os.close(fd)
+
+
+def give_back(directory: int) -> None:
+    """Gives the directory's owner, who we are, the rights back that a command has taken."""
+    found = os.fstat(directory)
+    if found.st_uid == os.geteuid() and found.st_mode & 0o700 != 0o700:
+        os.chmod(f"/proc/self/fd/{directory}", stat.S_IMODE(found.st_mode) | 0o700)
+
+
+def let_in(project: str, path: str) -> None:
+    """Gives us back the rights that a command has taken from directories between the project and `path`."""
+    for end in (*(at for at in range(len(project), len(path)) if path[at] == "/"), len(path)):
+        with suppress(OSError):
+            directory = open_without_links(path[:end])
+            try:
+                if stat.S_ISDIR(os.fstat(directory).st_mode):
+                    give_back(directory)
+            finally:
+                os.close(directory)

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 
-from gadget_drone.sandbox.links import open_without_links
+from gadget_drone.sandbox.links import give_back, open_without_links
 
 _DIRECTORIES = ("branches", "hooks", "info", "modules", "remotes", "worktrees")
 _FILES = ("config", "config.worktree")
@@ -33,7 +33,7 @@ def protected(git: str) -> list[str]:
     """
     directory = open_without_links(git)
     try:
-        _let_in(directory)
+        give_back(directory)
         if not os.access(".", os.W_OK, dir_fd=directory):  # for commands neither: they are this account's
             every = (*_DIRECTORIES, *_FILES, COMMON)
             return [f"{git}/{name}" for name in every if _exists(name, directory)]
@@ -135,13 +135,6 @@ def _mend_common(directory: int) -> bool:
     return True
 
 
-def _let_in(directory: int) -> None:
-    """Gives the directory's owner, who we are, the rights back that a command has taken."""
-    found = os.fstat(directory)
-    if found.st_uid == os.geteuid() and found.st_mode & 0o100 == 0:
-        os.chmod(f"/proc/self/fd/{directory}", stat.S_IMODE(found.st_mode) | 0o700)
-
-
 def _refuse_other(git: str, name: str, directory: int, is_kind: Callable[[int], bool], kind: str) -> None:
     if not is_kind(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
         raise OSError(
@@ -182,45 +175,53 @@ def is_git_directory(path: str) -> bool:
 
 
 def remove_links(git: str) -> list[str]:
-    """Removes from the git directory `git` what a command may have left for a git outside to write to, or wait for.
+    """Removes from a git directory what a command may have left for a git outside to write to, or wait for.
 
-    That is symbolic links, pipes and the like where git has files of its own: it follows a link when it writes, and a
-    shell may read what comes there. Returns their names. Blocks.
+    That is symbolic links, pipes and the like: git follows a link when it writes, and a shell may read what it wrote.
+    `git`: a git directory, or the `.git` file of a linked work tree. Returns the paths. Blocks.
     """
-    try:
-        directory = open_without_links(git)
-    except OSError:
-        return []
-    try:
-        removed: list[str] = []
-        _remove_links(directory, "", removed)
-        return removed
-    finally:
-        os.close(directory)
+    places = linked(git) if os.path.isfile(git) else (git,)
+    return [path for place in places or () for path in _remove_links(place)]
 
 
-def _remove_links(directory: int, above: str, removed: list[str]) -> None:
+def _remove_links(git: str) -> list[str]:
+    removed: list[str] = []
+    waiting = [""]
+    while waiting:
+        inside = waiting.pop()
+        with suppress(OSError):  # it is gone, or a link by now: what is left comes with the next look
+            directory = open_without_links(f"{git}/{inside}")
+            try:
+                give_back(directory)
+                _remove_links_in(directory, git, inside, waiting, removed)
+            finally:
+                os.close(directory)
+    return removed
+
+
+def _remove_links_in(directory: int, git: str, inside: str, waiting: list[str], removed: list[str]) -> None:
     fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
     try:
         with os.scandir(fd) as entries:
             for entry in entries:
-                name = f"{above}{entry.name}"
+                name = f"{inside}{entry.name}"
                 if entry.is_dir(follow_symlinks=False):
-                    if not above and entry.name not in _HAVE_FILES_OF_GIT:
-                        continue
-                    below = os.open(entry.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
-                    try:
-                        _remove_links(below, f"{name}/", removed)
-                    finally:
-                        os.close(below)
+                    if name not in _NOT_GITS and not _OBJECTS.fullmatch(name) and name.count("/") < _MAX_LEVELS:
+                        waiting.append(f"{name}/")
                 elif not entry.is_file(follow_symlinks=False) and not _is_old_head(name, fd):
-                    os.unlink(entry.name, dir_fd=fd)
-                    removed.append(name)
+                    with suppress(OSError):
+                        os.unlink(entry.name, dir_fd=fd)
+                        removed.append(f"{git}/{name}")
     finally:
         os.close(fd)
 
 
-_HAVE_FILES_OF_GIT = ("logs", "refs", "rebase-merge", "rebase-apply", "sequencer")
+_NOT_GITS = frozenset({*_DIRECTORIES, "annex"})
+"""What no command can change, and what another program has there, with links of its own."""
+_OBJECTS = re.compile(r"objects/[0-9a-f]{2}")
+"""Their names are made of hashes, and git writes none of them twice."""
+_MAX_LEVELS = 100
+"""Git makes a directory for each part of a branch's name."""
 
 
 def _is_old_head(name: str, directory: int) -> bool:

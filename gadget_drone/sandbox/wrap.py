@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from gadget_drone.sandbox.links import let_in
 from gadget_drone.sandbox.machine import SYSTEM, is_in, make_own, own_state, private_places, toolchains
 from gadget_drone.sandbox.repositories import (
     COMMON,
@@ -122,7 +123,9 @@ def wrap(
     kept, gone = ([path for path in map(str, paths) if not _is_ours(path, project)] for paths in (read_only, hidden))
     # A drone that is installed in the project runs what is there, outside of the sandbox.
     kept += {path for path in (sys.prefix, os.path.dirname(sys.executable)) if is_in(path, project)}
-    repositories = list(repositories)
+    for path in (f"{project}/.git", *kept, *gone, *repositories):
+        let_in(project, path)
+    repositories = [path for path in repositories if os.path.lexists(path)]
     # First these: a later mount covers what is below it.
     for directory in _above(project, (*kept, *gone, *repositories)):
         plan.bind(directory, directory)
@@ -130,7 +133,7 @@ def wrap(
         if is_in(place, project):
             plan.hide(place)
     _protect(plan, f"{project}/.git", repositories)
-    if is_in(own, project) or os.path.isdir(f"{project}/.gadget"):
+    if is_in(own, project) or (os.path.isdir(f"{project}/.gadget") and not os.path.islink(f"{project}/.gadget")):
         plan.empty(f"{project}/.gadget")
     for path in kept:
         plan.show(path)
@@ -204,7 +207,7 @@ class Plan:
         source = source or place
         try:
             found = os.lstat(source)
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return
         if not stat.S_ISLNK(found.st_mode):
             self._bind(source, place, is_read_only=True)
@@ -226,7 +229,7 @@ class Plan:
         """An empty directory or file instead of what is there; nothing where nothing or a link is."""
         try:
             found = os.lstat(path)
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return
         if stat.S_ISDIR(found.st_mode):
             self.empty(path)

@@ -284,6 +284,36 @@ def test_no_line_of_the_attack_only_reads(line: str, tree: Path) -> None:
     assert not any(access.only_reads for access in accesses_of(line, tree))
 
 
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("sed -n 1p '-ne1e id'", "-ne1e id"),
+        ("sed -n 1p -sfx", "-sfx"),
+        ("sed -n 1p --exp=1w", "--exp=1w"),
+        ("cat README.md -n", "-n"),
+        ("uniq README.md -c", "-c"),
+        ("head -5 README.md -n5", "-n5"),
+        ("cat -- -n", "-n"),
+        ("grep x README.md -f", "-f"),
+    ],
+)
+def test_a_file_with_the_name_of_an_option_is_not_read_unasked(line: str, name: str, tree: Path) -> None:
+    """Some programs take an option behind an operand, others take the file of that name."""
+    (tree / name).write_text("x\n")
+    assert files_only_read(line, str(tree)) is None
+
+
+@pytest.mark.parametrize("entry", ["{tree}/bin", "./bin", "", "{tree}/../link/bin"])
+def test_a_program_that_the_project_may_bring_is_not_run_unasked(
+    entry: str, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tree.parent / "link").symlink_to(tree)
+    monkeypatch.setattr("gadget_drone.programs._workspaces", {str(tree.resolve())})
+    assert files_only_read("cat README.md", str(tree)) is not None
+    monkeypatch.setenv("PATH", f"{entry.format(tree=tree)}:{os.environ['PATH']}")
+    assert files_only_read("cat README.md", str(tree)) is None
+
+
 @pytest.mark.parametrize("before", ["ls; ", "ls && ", "ls | ", "ls\n"])
 def test_one_command_that_asks_makes_the_whole_line_ask(before: str, tree: Path) -> None:
     for other in ("make", "cat src", "echo $X", "ls > x"):
@@ -299,6 +329,9 @@ def test_one_command_that_asks_makes_the_whole_line_ask(before: str, tree: Path)
         ("cat < -", "read", ".env", ["deny"]),
         ("echo x >&٣", "write", "٣", ["deny"]),
         ("echo x >&5--", "write", "5--", ["deny"]),
+        (f"git {'--no-pager ' * 13}push origin", "execute", "git push *", ["deny"]),
+        (f"git {'-C . ' * 40}push", "execute", "git push *", ["deny"]),
+        (f"git {'-c user.name=b ' * 30}push", "git", "push *", ["deny"]),
         ("git-push origin", "execute", "git push *", ["deny"]),
         ("/usr/lib/git-core/git-push origin", "execute", "git push *", ["deny"]),
         ("git send-pack origin", "execute", "git push *", ["deny"]),

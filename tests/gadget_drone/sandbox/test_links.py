@@ -268,7 +268,17 @@ def test_a_repository_whose_name_is_no_text_is_protected(place: Place) -> None:
     assert "x\n" not in Path(odd, ".git/config").read_text()
 
 
-LEFT = ("logs/HEAD", "logs/refs/heads/x", "packed-refs", "index", "refs/heads/y", "COMMIT_EDITMSG", "HEAD")
+LEFT = (
+    "rr-cache/id/thisimage",
+    "lost-found/other/x",
+    "logs/HEAD",
+    "logs/refs/heads/x",
+    "packed-refs",
+    "index",
+    "refs/heads/y",
+    "COMMIT_EDITMSG",
+    "HEAD",
+)
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe"])
@@ -277,8 +287,8 @@ def test_what_a_command_leaves_for_a_git_outside_is_removed(name: str, kind: str
     """Git writes through links, and waits for pipes."""
     victim = place.outside / "victim"
     make = f"ln -sf {victim}" if kind == "link" else "mkfifo"
-    place.run(f"mkdir -p .git/logs/refs/heads; rm -f .git/{name}; {make} .git/{name}")
-    assert remove_links(str(place.project / ".git")) == [name]
+    place.run(f"mkdir -p $(dirname .git/{name}); rm -f .git/{name}; {make} .git/{name}")
+    assert remove_links(str(place.project / ".git")) == [str(place.project / ".git" / name)]
     assert not os.path.lexists(place.project / ".git" / name)
     assert remove_links(str(place.project / ".git")) == []
 

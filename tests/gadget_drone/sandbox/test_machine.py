@@ -9,19 +9,30 @@ from pathlib import Path
 
 import pytest
 
-from gadget_drone.sandbox.machine import own_state, private_places, toolchains
+from gadget_drone.sandbox.machine import SYSTEM, own_state, private_places, toolchains
 from gadget_drone.sandbox.standing import Standing
 from tests.gadget_drone.sandbox.conftest import Place
 
 ROOT_ONLY = pytest.mark.skipif(os.getuid() != 0, reason="only root can put files there")
 
 
-@pytest.fixture(params=["/var/lib", "/srv", "/opt", "/etc", "/mnt", "/"])
-def data_dir(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A service's data directory, with a key, a sign-in file and a socket, closed to other accounts."""
+@pytest.fixture
+def system(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A directory that is shown as /etc and /opt are: those of the machine are seen by other tests, too."""
     if os.getuid() != 0:
         pytest.skip("only root can put files there")
-    where: str = request.param
+    with tempfile.TemporaryDirectory(prefix="gadget-", dir="/srv") as directory:
+        Path(directory).chmod(0o755)
+        for module in ("machine", "wrap"):
+            monkeypatch.setattr(f"gadget_drone.sandbox.{module}.SYSTEM", (*SYSTEM, directory))
+        monkeypatch.setattr("gadget_drone.sandbox.machine._MAY_HOLD_SECRETS", (("/etc", 8), (directory, 6)))
+        yield directory
+
+
+@pytest.fixture(params=["/var/lib", "/srv", "/mnt", "/", "as /opt"])
+def data_dir(request: pytest.FixtureRequest, system: str) -> Iterator[Path]:
+    """A service's data directory, with a key, a sign-in file and a socket, closed to other accounts."""
+    where: str = system if request.param == "as /opt" else request.param
     directory = Path(tempfile.mkdtemp(prefix="gadget-test-", dir=where))
     listening = socket.socket(socket.AF_UNIX)
     try:
@@ -53,9 +64,7 @@ def test_what_the_drone_is_told_of_is_hidden_in_the_project_too(place: Place, mo
     assert "secret" not in place.run(f"cat {state}/file {login}/file {key}; true").stdout
 
 
-@pytest.mark.parametrize(
-    "directory", ["/srv", "/mnt", "/media", "/var/lib", "/var/log", "/boot", "/home", "/root", "/run"]
-)
+@pytest.mark.parametrize("directory", ["/mnt", "/media", "/var/lib", "/var/log", "/boot", "/home", "/root", "/run"])
 def test_what_is_no_program_of_the_system_is_not_there(directory: str, place: Place) -> None:
     listed = place.run(f"ls -A {directory} 2>/dev/null; true", PATH="/usr/bin:/bin").stdout.split()
     assert set(listed) <= {"dpkg", "gems", "ghc", "texmf", "systemd"}, listed  # systemd: the resolver's file
@@ -159,14 +168,16 @@ def test_directories_that_a_command_has_closed_are_opened(place: Place) -> None:
     assert place.run("echo works; git status --short").stdout == "works\n?? README\n"
 
 
-@ROOT_ONLY
-def test_a_key_that_is_put_into_etc_later_is_hidden_soon(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_is_put_beside_programs_later_is_hidden_soon(
+    place: Place, system: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("gadget_drone.sandbox.standing.LOOK_AGAIN_S", 0.0)
-    assert place.run("true").returncode == 0
-    with tempfile.NamedTemporaryFile(dir="/etc", prefix="gadget-test-", suffix=".key") as key:
-        key.write(b"secret")
-        key.flush()
-        assert place.run(f"cat {key.name}; true").stdout == ""
+    Path(system, "open").write_text("seen")
+    line = f"cat {system}/open {system}/key"
+    assert place.run(line).stdout == "seen"
+    Path(system, "key").write_text("secret")
+    Path(system, "key").chmod(0o600)
+    assert place.run(line).stdout == "seen"
 
 
 def test_the_drones_own_programs_in_the_project_stay_as_they_are(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

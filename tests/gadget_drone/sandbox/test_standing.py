@@ -373,6 +373,8 @@ def descendants(pid: int) -> list[int]:
 ORDINARY = """
 import asyncio, os, subprocess, sys
 from pathlib import Path
+from gadget_drone.permissions.covered import Covered
+from gadget_drone.sandbox.repositories import remove_links
 from gadget_drone.sandbox.standing import Standing
 
 space = Path(sys.argv[1])
@@ -384,11 +386,13 @@ for directory in (project, home, outside, space / "other"):
 subprocess.run(["git", "init", "-q", project], check=True)
 config = (project / ".git" / "config").read_text()
 
-async def run(line):
+async def run(line, denied=(), repositories=()):
+    hidden = Covered(denied).places(project)
     with (space / "output").open("w+b") as output:
         env = {"PATH": "/usr/bin:/bin", "HOME": str(home)}
         running = await standing.start(["/bin/sh", "-c", line], env, project_dir=project, workspace_dir=space / "work",
-                                       network=False, output=output.fileno())
+                                       network=False, output=output.fileno(), hidden=hidden,
+                                       repositories=repositories)
         ended = await asyncio.wait_for(running.ended(), 20)
         output.seek(0)
         return ended.status, output.read().decode()
@@ -419,12 +423,25 @@ async def attempts():
     assert (await run("echo x >> .git/config"))[0] != 0
     assert (project / ".git" / "config").read_text() == config2
     assert (await run("echo x > made && cat made"))[1] == "x\\n"
+    subprocess.run(["git", "init", "-q", project / "lib"], check=True)
+    (project / "keys").mkdir()
+    (project / "keys" / "a.pem").write_text("secret")
+    Path(project, ".env").write_text("secret")
+    for line in ("chmod 000 keys lib", "chmod 755 keys lib; cat keys/a.pem; echo x >> lib/.git/config",
+                 "chmod 111 .", "chmod 755 .; cat .env keys/a.pem; echo x > lib/.git/hooks/pre-commit", "chmod 000 .",
+                 "chmod 755 .; cat .env; chmod 333 .git .git/logs; ln -s /x .git/COMMIT_EDITMSG"):
+        said = (await run(line, denied=["*.pem", ".env"], repositories=[f"{project}/lib/.git"]))[1]
+        assert "secret" not in said, (line, said)
+    assert "x\\n" not in (project / "lib/.git/config").read_text()
+    assert not (project / "lib/.git/hooks/pre-commit").exists()
+    assert remove_links(f"{project}/.git") == [f"{project}/.git/COMMIT_EDITMSG"]
+    (project / ".git").chmod(0o755)
     (project / ".git" / "worktrees").rmdir()
     (project / ".git").chmod(0o555)
-    said = (await run("echo works; echo x >> .git/config; echo x > .git/hooks/x; mkdir .git/worktrees"))[1]
+    said = (await run("echo works; echo x >> .git/config; echo x > .git/hooks/x; mkdir .git/worktrees/x"))[1]
     assert said.startswith("works\\n"), said
     assert (project / ".git" / "config").read_text() == config2
-    assert not (project / ".git" / "hooks" / "x").exists() and not (project / ".git" / "worktrees").exists()
+    assert not (project / ".git" / "hooks" / "x").exists() and not (project / ".git" / "worktrees" / "x").exists()
 
 standing = Standing()
 asyncio.run(attempts())
