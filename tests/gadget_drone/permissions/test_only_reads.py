@@ -303,14 +303,15 @@ def test_a_file_with_the_name_of_an_option_is_not_read_unasked(line: str, name: 
     assert files_only_read(line, str(tree)) is None
 
 
-@pytest.mark.parametrize("entry", ["{tree}/bin", "./bin", "", "{tree}/../link/bin"])
+@pytest.mark.parametrize("entry", ["{tree}/bin", "./bin", "", "{link}/bin"])
 def test_a_program_that_the_project_may_bring_is_not_run_unasked(
-    entry: str, tree: Path, monkeypatch: pytest.MonkeyPatch
+    entry: str, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tree.parent / "link").symlink_to(tree)
+    link = tmp_path / "link"
+    link.symlink_to(tree)
     monkeypatch.setattr("gadget_drone.programs._workspaces", {str(tree.resolve())})
     assert files_only_read("cat README.md", str(tree)) is not None
-    monkeypatch.setenv("PATH", f"{entry.format(tree=tree)}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{entry.format(tree=tree, link=link)}:{os.environ['PATH']}")
     assert files_only_read("cat README.md", str(tree)) is None
 
 
