@@ -226,10 +226,7 @@ _MAX_LEVELS = 100
 
 def _is_old_head(name: str, directory: int) -> bool:
     """Git once made HEAD as a link to a branch."""
-    return name == "HEAD" and (os.readlink(name, dir_fd=directory) if _is_link(name, directory) else "").startswith(
-        "refs/"
-    )
-
-
-def _is_link(name: str, directory: int) -> bool:
-    return stat.S_ISLNK(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
+    try:
+        return name == "HEAD" and os.readlink(name, dir_fd=directory).startswith("refs/")
+    except OSError:  # it is no link
+        return False
