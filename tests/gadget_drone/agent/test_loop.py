@@ -20,20 +20,31 @@ from gadget_api.sessions import SessionMode
 from gadget_api.traces import NoTracer
 from gadget_api.turns import MAX_STEERS, Steer, SteerOrigin, TurnStats
 from gadget_api.work_order import OrderProject, OrderProvider, OrderSession, OrderTurn, OrderUser, WorkOrder
-from gadget_drone.agent.calls import Keep
-from gadget_drone.agent.control import Control, Stopping
+from gadget_drone.agent.budget import OrderBudget
 from gadget_drone.agent.conversation import Conversation, Log
+from gadget_drone.agent.decisions import Decisions
+from gadget_drone.agent.emitter import Emitter
+from gadget_drone.agent.inbox import Inbox, Stopping
+from gadget_drone.agent.inquiries import Inquiries
 from gadget_drone.agent.models import Models
+from gadget_drone.agent.permission import Permission
+from gadget_drone.agent.place import Place
+from gadget_drone.agent.repeats import Repeats
+from gadget_drone.agent.run import AgentRun
 from gadget_drone.agent.sessions import SessionState
 from gadget_drone.agent.snapshots import Snapshots
-from gadget_drone.agent.workshop import Site, Workshop
+from gadget_drone.agent.tool_runner import ToolRunner
+from gadget_drone.agent.window import Window
+from gadget_drone.context.instructions import Instructions
 from gadget_drone.context.tokens import Calibration
 from gadget_drone.editing.seen import SeenFiles
 from gadget_drone.jobs.jobs import Jobs
 from gadget_drone.journal import Journal
+from gadget_drone.sandbox.bounds import Confined
 from gadget_drone.stream import MAX_UNACKED_BYTES, EventStream
 from gadget_drone.supervised import Supervisor
 from gadget_drone.tools.tool import SideEffect, Tool, ToolContext, ToolResult, tool
+from gadget_drone.tools.toolbox import Toolbox
 
 
 def an_order(**fields: Any) -> WorkOrder:
@@ -61,7 +72,8 @@ class Bench:
         self.order = an_order(**fields)
         self.client = ScriptedClient(script)
         self.journal = Journal.create(directory / "turn.ndjson", base_seq=0)
-        self.control = Control(policy=self.order.policy)
+        self.inbox = Inbox()
+        self.decisions = Decisions(self.order.policy)
         self.kept: list[Path] = []
         self.has_room = True
         self.third_party: tuple[Tool, ...] = ()
@@ -74,39 +86,59 @@ class Bench:
         async def nowhere(_type: str, _payload: bytes) -> None:
             raise ConnectionError
 
-        events = EventStream(
+        stream = EventStream(
             turn_id="t",
             chat_session_id="s",
             epoch=1,
             journal=self.journal,
             send=nowhere,
             stats=TurnStats(),
-            price=None,
             max_unacked_bytes=max_unacked_bytes,
         )
 
-        async def connect(_: OrderProvider) -> ScriptedClient:
-            return self.client
-
-        models = Models(self.order, self.client, connect)
-        state = SessionState(SeenFiles(), Jobs())
+        emit = Emitter(stream)
+        models = Models(self.order.provider, self.client)
+        state = SessionState(SeenFiles(), Jobs(), Confined())
+        inquiries = Inquiries(self.order, emit, self.decisions, stream.clock)
+        toolbox = Toolbox.standard(self.third_party)
         with closing(Supervisor()) as supervisor:
-            site = Site(
+            place = Place(
                 project_dir=self.place,
-                workspace_dir=self.place.parent,
                 spool_dir=self.spool,
                 supervisor=supervisor,
                 sandbox=None,
-                state=state,
-                third_party=self.third_party,
+                session=state,
                 allow_private=False,
-                keep=Keep(blob=self._keep, image=lambda _: None),
+                keep_output=self._keep,
+                keep_image=lambda _: None,
+                instructions=Instructions(self.place),
+                models=models,
+                emit=emit,
+                inquiries=inquiries,
+                decisions=self.decisions,
             )
-            snapshots = Snapshots(None, self.order, events)
-            workshop = await Workshop.open(self.order, site, events, self.control, models, snapshots, NoTracer())
-            window = workshop.window(self.conversation, Calibration())
+            tools = ToolRunner(
+                toolbox=toolbox,
+                emit=emit,
+                inbox=self.inbox,
+                permission=Permission(toolbox, self.decisions, inquiries, self.place, False, place.context),
+                repeats=Repeats(emit, self.inbox, self.decisions, inquiries),
+                snapshots=Snapshots(None, self.order, emit),
+                place=place,
+                jobs=state.jobs,
+                tracer=NoTracer(),
+            )
+            agent = AgentRun(
+                conversation=self.conversation,
+                window=Window(self.conversation, models, toolbox.specs, emit, Calibration()),
+                tools=tools,
+                models=models,
+                budget=OrderBudget(self.order, emit, inquiries),
+                inbox=self.inbox,
+                emit=emit,
+            )
             try:
-                await workshop.loop(self.conversation, window).run(started_before)
+                await agent.run(started_before)
             finally:
                 await state.jobs.close()
         return self.events
@@ -220,8 +252,8 @@ async def test_a_turn_whose_answer_is_recorded_already_asks_the_model_nothing(be
 
 async def test_steering_comes_after_the_results_and_before_the_next_model_call(bench: Any) -> None:
     stage = bench(Reply(Call("list", {"path": "."})), Reply(Text("As you wish.")))
-    stage.control.steer(Steer(steer_id="1", content="Do it in French."))
-    stage.control.steer(Steer(steer_id="1", content="Do it in French."))
+    stage.inbox.put(Steer(steer_id="1", content="Do it in French."))
+    stage.inbox.put(Steer(steer_id="1", content="Do it in French."))
     events = await stage.run()
     assert types(events).count("steered") == 1
     assert [m["content"] for m in stage.client.requests[0].messages if m["role"] == "user"] == [
@@ -233,7 +265,7 @@ async def test_steering_comes_after_the_results_and_before_the_next_model_call(b
 async def test_steering_that_came_during_the_last_answer_is_answered_too(tmp_path: Path) -> None:
     def answer(request: RequestView) -> Reply:
         if len(request.messages) == 2:
-            stage.control.steer(Steer(steer_id="1", content="And the tests?"))
+            stage.inbox.put(Steer(steer_id="1", content="And the tests?"))
             return Reply(Text("Done."))
         return Reply(Text("They pass."))
 
@@ -247,7 +279,7 @@ async def test_messages_of_the_order_are_before_the_model_at_the_first_step(benc
     stage = bench(Reply(Text("Understood.")))
     french = Steer(steer_id="1", content="In French.")
     told = Steer(steer_id="2", content="The drone has changed.", origin=SteerOrigin.SERVICE)
-    stage.control = Control((french, french, told))
+    stage.inbox = Inbox((french, french, told))
     events = await stage.run()
     steered = [event for event in events if event["type"] == "steered"]
     assert [(event["steerId"], event["origin"]) for event in steered] == [("1", "user"), ("2", "service")]
@@ -258,28 +290,28 @@ async def test_messages_of_the_order_are_before_the_model_at_the_first_step(benc
 async def test_a_message_that_the_journal_has_is_not_put_before_the_model_again(bench: Any) -> None:
     stage = bench(Reply(Text("Understood.")), Reply(Text("Again.")))
     french = Steer(steer_id="1", content="In French.")
-    stage.control = Control((french,))
+    stage.inbox = Inbox((french,))
     await stage.run()
     left = Journal.load(stage.journal.path)
     left.ack(left.last_seq)  # stored meanwhile, though the order lists it still
-    stage.control = Control((french, Steer(steer_id="2", content="Or not.")), steered=left.steered)
+    stage.inbox = Inbox((french, Steer(steer_id="2", content="Or not.")), steered=left.steered)
     left.close()
-    assert stage.control.steer(french)
-    assert [steer.steer_id for steer in stage.control.take_steers()] == ["2"]
+    assert stage.inbox.put(french)
+    assert [steer.steer_id for steer in stage.inbox.take()] == ["2"]
 
 
 def test_no_more_messages_wait_than_the_service_keeps() -> None:
     waiting = [Steer(steer_id=str(n), content="x") for n in range(MAX_STEERS)]
-    control = Control(waiting)
-    assert not control.steer(Steer(steer_id="more", content="x"))
-    assert control.steer(waiting[0])
-    control.take_steers()
-    assert control.steer(Steer(steer_id="more", content="x"))
+    inbox = Inbox(waiting)
+    assert not inbox.put(Steer(steer_id="more", content="x"))
+    assert inbox.put(waiting[0])
+    inbox.take()
+    assert inbox.put(Steer(steer_id="more", content="x"))
 
 
 async def test_a_stop_leaves_the_turn_between_two_steps(bench: Any) -> None:
     stage = bench(Reply(Call("list", {"path": "."})), Reply(Text("Never.")))
-    stage.control.is_stopping = True
+    stage.inbox.is_stopping = True
     with pytest.raises(Stopping):
         await stage.run()
     assert stage.events == []
@@ -332,7 +364,7 @@ async def test_the_users_cancel_keeps_what_was_said_and_a_stop_of_the_drone_does
     async with asyncio.timeout(20):
         while not stage.events:  # noqa: ASYNC110  (the loop makes them)
             await asyncio.sleep(0.01)
-    stage.control.is_cancelled = is_cancelled
+    stage.inbox.is_cancelled = is_cancelled
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
