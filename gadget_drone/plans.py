@@ -48,7 +48,6 @@ class Plans:
 
         site = partial(
             Site,
-            workspace_dir=self.workspace.dir,
             spool_dir=self.workspace.blobs_dir,
             supervisor=self.supervisor,
             sandbox=self.sandbox,

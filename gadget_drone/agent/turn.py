@@ -183,6 +183,8 @@ async def _run_at(
             await title.close()
         await snapshots.close()
         await desk.clients.trim()
+        if site.sandbox is not None:
+            await site.sandbox.mend(site.project_dir)  # of what runs on
 
 
 def _not_begun(order: WorkOrder) -> frozenset[str]:

@@ -1,7 +1,6 @@
 """What a turn works with, put together: the prompt, the tools and where they run, the rules, the loop."""
 
 import asyncio
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,8 +33,9 @@ from gadget_drone.permissions.covered import MAX_PLACES, Covered, TooManyPlaces
 from gadget_drone.permissions.decide import allows_network, denied_patterns, hidden_patterns
 from gadget_drone.permissions.repository import RepositoryRules, repository_rules
 from gadget_drone.sandbox.denials import denied_by_sandbox
+from gadget_drone.sandbox.known import mended
+from gadget_drone.sandbox.links import exists_without_links
 from gadget_drone.sandbox.nested import nested_repositories
-from gadget_drone.sandbox.repositories import mend_common, remove_links
 from gadget_drone.sandbox.standing import Standing
 from gadget_drone.stream import EventStream
 from gadget_drone.supervised import Supervised, Supervisor
@@ -49,7 +49,6 @@ class Site:
     """Where the tools of a turn work."""
 
     project_dir: Path
-    workspace_dir: Path
     spool_dir: Path
     """Large outputs are kept here."""
     supervisor: Supervisor
@@ -209,7 +208,7 @@ class Workshop:
         errors: int | None,
         stdin: int | None,
     ) -> Supervised:
-        if self._nested is None or not all(map(os.path.lexists, self._nested)):  # a command may have moved one
+        if self._nested is None or not all(map(exists_without_links, self._nested)):  # a command may have moved one
             self._nested = await nested_repositories(project_dir)
         hides: Sequence[Path] = ()
         keeps: Sequence[Path] = ()
@@ -219,7 +218,6 @@ class Workshop:
             command,
             env,
             project_dir=project_dir,
-            workspace_dir=self._site.workspace_dir,
             network=network,
             hidden=hides,
             read_only=keeps,
@@ -250,7 +248,9 @@ class Workshop:
         """What the model is told: the result, what the sandbox did to it, what the project says about the place."""
         content = clip(result.content, window_limits.Limits.of(self._models.provider).result_bytes)
         if call.name in ("shell", "job"):
-            content += await asyncio.to_thread(_mended, self._site.project_dir, self._nested or ())
+            sandbox, where = self._site.sandbox, self._site.project_dir
+            notes = await (sandbox.mend(where) if sandbox is not None else asyncio.to_thread(mended, where))
+            content += "".join(f"\n[{note}]" for note in notes)
         if call.name == "shell" and self._site.sandbox is not None:
             network = allows_network(self._control.policy)
             label = denied_by_sandbox(content, int(result.is_error), network=network)
@@ -260,23 +260,6 @@ class Workshop:
                 told = await asyncio.to_thread(self._instructions.for_path, path)
                 content = f"{content}\n\n{told}" if told is not None else content
         return replace(result, content=content)
-
-
-def _mended(project_dir: Path, nested: Sequence[str]) -> str:
-    """Takes out of the repositories what a command may have left for a git outside; what to tell the model of it.
-
-    Blocks.
-    """
-    own = f"{project_dir}/.git"
-    notes = []
-    try:
-        if mend_common(own):
-            notes.append(f"{own}/commondir was removed: git would not work with it")
-        for git in (own, *nested):
-            notes += [f"{path} was removed: git would write through it, or wait for it" for path in remove_links(git)]
-    except OSError as error:
-        notes.append(f"git may not work in {project_dir}: {error.strerror}")
-    return "".join(f"\n[{note}]" for note in notes[:20])
 
 
 def _own(project_dir: Path) -> tuple[Instructions, RepositoryRules]:

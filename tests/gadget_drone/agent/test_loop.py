@@ -93,7 +93,6 @@ class Bench:
         with closing(Supervisor()) as supervisor:
             site = Site(
                 project_dir=self.place,
-                workspace_dir=self.place.parent,
                 spool_dir=self.spool,
                 supervisor=supervisor,
                 sandbox=None,
