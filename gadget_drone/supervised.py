@@ -52,6 +52,8 @@ class Supervised:
         self._on_over = on_over
         self._clean_up = clean_up
         self._cleaning: asyncio.Task[None] | None = None
+        self.ended_because: str | None = None
+        """Why we ended it, where its starter did not ask for that."""
         self._said = b""
         self._ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         self._over = asyncio.Event()
@@ -76,14 +78,23 @@ class Supervised:
 
     async def kill(self) -> bool:
         """Ends all of it; false when something cannot be killed."""
-        with suppress(OSError):  # it is over
-            self._socket.shutdown(socket.SHUT_WR)
+        self._end()
         try:
             async with asyncio.timeout(GRACE_S + CONFIRM_S):
                 await self._over.wait()
         except TimeoutError:
             return False
         return True
+
+    def end(self, because: str) -> None:
+        """Ends all of it, and does not wait for that."""
+        if not self.is_over:
+            self.ended_because = because
+            self._end()
+
+    def _end(self) -> None:
+        with suppress(OSError):  # it is over
+            self._socket.shutdown(socket.SHUT_WR)
 
     def let_go(self) -> None:
         """Ends all of it, without waiting."""

@@ -32,6 +32,8 @@ class Control:
         self.is_working = False
         """Whether the work has begun: a task that is cancelled before would end without a word."""
         self._policy = policy
+        self.on_policy: Callable[[], object] = lambda: None
+        """Called when it has changed."""
         self.asked: set[str] = set()
         """Ids of the inquiries that the server has, or will get from the journal."""
         self._answers: dict[str, InquiryAnswer] = {}
@@ -72,6 +74,7 @@ class Control:
     def policy(self, policy: Policy) -> None:
         self._policy = policy
         self._changed.set()
+        self.on_policy()
 
     def put_answer(self, answer: InquiryAnswer) -> None:
         """The first one counts."""

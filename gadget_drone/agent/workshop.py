@@ -32,6 +32,7 @@ from gadget_drone.context.tokens import Calibration
 from gadget_drone.permissions.covered import MAX_PLACES, Covered, TooManyPlaces
 from gadget_drone.permissions.decide import allows_network, denied_patterns, hidden_patterns
 from gadget_drone.permissions.repository import RepositoryRules, repository_rules
+from gadget_drone.sandbox.bounds import Bounds
 from gadget_drone.sandbox.denials import denied_by_sandbox
 from gadget_drone.sandbox.known import mended
 from gadget_drone.sandbox.links import exists_without_links
@@ -40,7 +41,7 @@ from gadget_drone.sandbox.standing import Standing
 from gadget_drone.stream import EventStream
 from gadget_drone.supervised import Supervised, Supervisor
 from gadget_drone.tools.clip import clip
-from gadget_drone.tools.tool import Sandboxed, Tool, ToolContext, ToolError, ToolResult
+from gadget_drone.tools.tool import Tool, ToolContext, ToolError, ToolResult
 from gadget_drone.tools.toolbox import Toolbox
 
 
@@ -91,6 +92,8 @@ class Workshop:
         self._nested: Sequence[str] | None = None
         """The repositories in the project besides its own, once they were looked for."""
         self.tools = Toolbox.standard(site.third_party)
+        control.on_policy = self._hold_to_policy
+        self._hold_to_policy()
 
     @classmethod
     async def open(
@@ -169,11 +172,7 @@ class Workshop:
 
     async def _context(self, call: ToolCallRequest) -> ToolContext:
         """Where the call runs, by the policy as it is now."""
-        site, policy = self._site, self._control.policy
-        network = allows_network(policy)
-        hidden = hidden_patterns(policy)
-        unread = denied_patterns(Capability.READ, policy)
-        unwritten = denied_patterns(Capability.WRITE, policy)
+        site, bounds = self._site, self._bounds()
         return ToolContext(
             project_dir=site.project_dir,
             output=lambda text: self._events.delta("toolOutput", text, callId=call.call_id),
@@ -182,27 +181,19 @@ class Workshop:
             seen=site.state.seen,
             jobs=site.state.jobs,
             ask=partial(self._ask, call),
-            network=network,
-            sandboxed=self._sandboxed(unread, unwritten, network=network),
+            network=bounds.network,
+            sandboxed=None if site.sandbox is None else partial(self._start_in_sandbox, site.sandbox, bounds),
             allow_private=site.allow_private,
-            hidden=hidden,
+            hidden=hidden_patterns(self._control.policy),
         )
-
-    def _sandboxed(self, hidden: Sequence[str], read_only: Sequence[str], *, network: bool) -> Sandboxed | None:
-        site = self._site
-        if site.sandbox is None:
-            return None
-        return partial(self._start_in_sandbox, site.sandbox, hidden, read_only, network=network)
 
     async def _start_in_sandbox(
         self,
         sandbox: Standing,
-        hidden: Sequence[str],
-        read_only: Sequence[str],
+        bounds: Bounds,
         command: Sequence[str],
         env: Mapping[str, str],
         *,
-        network: bool,
         project_dir: Path,
         output: int,
         errors: int | None,
@@ -212,13 +203,13 @@ class Workshop:
             self._nested = await nested_repositories(project_dir)
         hides: Sequence[Path] = ()
         keeps: Sequence[Path] = ()
-        if hidden or read_only:  # looked for when a command starts: the one before may have made them
-            hides, keeps = await asyncio.to_thread(_places, hidden, read_only, project_dir)
-        return await sandbox.start(
+        if bounds.hidden or bounds.read_only:  # looked for when a command starts: the one before may have made them
+            hides, keeps = await asyncio.to_thread(_places, bounds, project_dir)
+        running = await sandbox.start(
             command,
             env,
             project_dir=project_dir,
-            network=network,
+            network=bounds.network,
             hidden=hides,
             read_only=keeps,
             repositories=self._nested,
@@ -226,6 +217,21 @@ class Workshop:
             errors=errors,
             stdin=stdin,
         )
+        self._site.state.confined.add(running, bounds)
+        self._hold_to_policy()  # it may have changed meanwhile
+        return running
+
+    def _bounds(self) -> Bounds:
+        """Of commands, by the policy as it is now."""
+        policy = self._control.policy
+        return Bounds.of(
+            network=allows_network(policy),
+            hidden=denied_patterns(Capability.READ, policy),
+            read_only=denied_patterns(Capability.WRITE, policy),
+        )
+
+    def _hold_to_policy(self) -> None:
+        self._site.state.confined.hold_to(self._bounds())
 
     async def _ask(
         self, call: ToolCallRequest, question: str, choices: Sequence[Choice], *, default: Answer, takes_text: bool
@@ -267,10 +273,10 @@ def _own(project_dir: Path) -> tuple[Instructions, RepositoryRules]:
     return Instructions(project_dir), repository_rules(project_dir)
 
 
-def _places(hidden: Sequence[str], read_only: Sequence[str], project_dir: Path) -> tuple[list[Path], list[Path]]:
+def _places(bounds: Bounds, project_dir: Path) -> tuple[list[Path], list[Path]]:
     """What the sandbox has to hide, and to keep as it is. Blocks. Raises ToolError."""
     try:
-        return Covered(hidden).places(project_dir), Covered(read_only).places(project_dir)
+        return Covered(bounds.hidden).places(project_dir), Covered(bounds.read_only).places(project_dir)
     except TooManyPlaces as error:
         raise ToolError(
             f"Rules deny more than {MAX_PLACES:,} files, which the sandbox cannot hold: no command runs until a rule "

@@ -40,7 +40,8 @@ class KnownRepositories:
                 known = {path: None for path in known if exists_without_links(path)}
             changed = self._load() | {str(project_dir): known}
             make_own(str(self._file.parent))
-            replace_file(self._file, json.dumps({project: list(paths) for project, paths in changed.items()}).encode())
+            content = json.dumps({project: list(paths) for project, paths in changed.items()})
+            replace_file(self._file, content.encode(), is_synced=False)  # a power cut ends the commands, too
             self._known = changed
         return [path for path in known if exists_without_links(path)]
 

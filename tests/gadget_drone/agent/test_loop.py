@@ -31,6 +31,7 @@ from gadget_drone.context.tokens import Calibration
 from gadget_drone.editing.seen import SeenFiles
 from gadget_drone.jobs.jobs import Jobs
 from gadget_drone.journal import Journal
+from gadget_drone.sandbox.bounds import Confined
 from gadget_drone.stream import MAX_UNACKED_BYTES, EventStream
 from gadget_drone.supervised import Supervisor
 from gadget_drone.tools.tool import SideEffect, Tool, ToolContext, ToolResult, tool
@@ -89,7 +90,7 @@ class Bench:
             return self.client
 
         models = Models(self.order, self.client, connect)
-        state = SessionState(SeenFiles(), Jobs())
+        state = SessionState(SeenFiles(), Jobs(), Confined())
         with closing(Supervisor()) as supervisor:
             site = Site(
                 project_dir=self.place,
