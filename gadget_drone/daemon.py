@@ -26,6 +26,7 @@ from gadget_drone.images import Images
 from gadget_drone.link import Link
 from gadget_drone.occupancy import Occupancy
 from gadget_drone.recovery import find_left_turn
+from gadget_drone.sandbox.known import KnownRepositories
 from gadget_drone.sandbox.standing import Standing
 from gadget_drone.server import Server
 from gadget_drone.settings import DroneSettings
@@ -67,7 +68,7 @@ class Daemon:
         )
         self._supervisor = Supervisor()
         shown = [path for path in settings.sandbox_paths.split(":") if os.path.isabs(path)]
-        self._standing = Standing(shown) if sandbox.kind == "bubblewrap" else None
+        self._standing = Standing(workspace.dir, shown) if sandbox.kind == "bubblewrap" else None
         self._sessions = SessionStates()
         self._lag = Lag()
         images = Images(workspace.images_dir, server, self._uploads)
@@ -178,6 +179,7 @@ class Daemon:
     async def run(self, stop: asyncio.Event) -> None:
         """Works until `stop` is set. Raises GadgetError when the server does not want this drone any more."""
         self._uploads.remove_leftovers()
+        await asyncio.to_thread(KnownRepositories(self._workspace.dir).mend_all)  # the one before may have been killed
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = self._turns.tasks = tasks
@@ -199,7 +201,7 @@ class Daemon:
             await self._terminals.close()
             self._supervisor.close()
             if self._standing is not None:
-                self._standing.close()
+                await self._standing.close()
             await self._link.drop()
             self._station.status = DroneStatus.OFFLINE
             self._station.save()

@@ -84,7 +84,7 @@ def wrap(
     network: bool,
     hidden: Iterable[Path] = (),
     read_only: Iterable[Path] = (),
-    repositories: Iterable[str] = (),
+    repositories: Sequence[str] = (),
     shown: Iterable[str] = (),
     machine: "Plan",
 ) -> Wrapping:
@@ -125,7 +125,6 @@ def wrap(
     kept += {path for path in (sys.prefix, os.path.dirname(sys.executable)) if is_in(path, project)}
     for path in (f"{project}/.git", *kept, *gone, *repositories):
         let_in(project, path)
-    repositories = [path for path in repositories if os.path.lexists(path)]
     # First these: a later mount covers what is below it.
     for directory in _above(project, (*kept, *gone, *repositories)):
         plan.bind(directory, directory)

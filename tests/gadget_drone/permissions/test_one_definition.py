@@ -237,7 +237,7 @@ def _in_sandbox(
     script: str, tree: Path, workspace: Path, hidden: Sequence[Path] = (), read_only: Sequence[Path] = ()
 ) -> list[str]:
     workspace.mkdir()
-    standing = Standing()
+    standing = Standing(workspace)
 
     async def ended() -> None:
         with (workspace / "output").open("wb") as output:
@@ -246,7 +246,6 @@ def _in_sandbox(
                 ["/bin/sh", "-c", script],
                 env,
                 project_dir=tree,
-                workspace_dir=workspace,
                 output=output.fileno(),
                 network=False,
                 hidden=hidden,
@@ -254,7 +253,7 @@ def _in_sandbox(
             )
             await asyncio.wait_for(running.ended(), 20)
             await running.kill()
-        standing.close()
+        await standing.close()
 
     asyncio.run(ended())
     return (workspace / "output").read_text().splitlines()

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from gadget_drone.sandbox.known import KnownRepositories
 from gadget_drone.sandbox.nested import nested_repositories
 from gadget_drone.sandbox.repositories import mend_common, remove_links
 from gadget_drone.supervised import NotStarted
 from tests.gadget_drone.sandbox.conftest import Place
+from tests.gadget_drone.tools.test_shell import until
 
 NAMES = ("branches", "config", "config.worktree", "commondir", "hooks", "info", "modules", "remotes", "worktrees")
 
@@ -288,9 +290,33 @@ def test_what_a_command_leaves_for_a_git_outside_is_removed(name: str, kind: str
     victim = place.outside / "victim"
     make = f"ln -sf {victim}" if kind == "link" else "mkfifo"
     place.run(f"mkdir -p $(dirname .git/{name}); rm -f .git/{name}; {make} .git/{name}")
-    assert remove_links(str(place.project / ".git")) == [str(place.project / ".git" / name)]
+    (note,) = asyncio.run(place.standing.mend(place.project))
+    assert note.startswith(f"{place.project}/.git/{name} was removed")
     assert not os.path.lexists(place.project / ".git" / name)
-    assert remove_links(str(place.project / ".git")) == []
+
+
+@pytest.mark.parametrize("when", ["it ends", "the turn ends", "the drone ends", "the drone was killed"])
+async def test_what_a_job_leaves_for_a_git_outside_is_removed_when(when: str, place: Place) -> None:
+    git("init", "-q", place.project / "lib")
+    left = [place.project / directory / "COMMIT_EDITMSG" for directory in (".git", "lib/.git")]
+    os.mkfifo(place.project / "go")
+    line = f"cat go; for g in .git lib/.git; do ln -s {place.outside}/victim $g/COMMIT_EDITMSG; done; sleep 600"
+    words = ["/bin/sh", "-c", line.removesuffix("; sleep 600") if when == "it ends" else line]
+    job = await place.start(words, output=2, repositories=await nested_repositories(place.project))
+    await asyncio.to_thread((place.project / "go").write_text, "")
+    if when == "it ends":
+        assert (await asyncio.wait_for(job.ended(), 20)).status == 0
+    else:
+        await until(left[1].is_symlink)
+    match when:
+        case "the turn ends":
+            assert len(await place.standing.mend(place.project)) == len(left)
+        case "the drone ends":
+            await place.standing.close()
+        case "the drone was killed":
+            await asyncio.to_thread(KnownRepositories(place.workspace).mend_all)
+    assert not any(map(os.path.lexists, left))
+    assert await job.kill()
 
 
 def test_an_old_head_and_links_of_other_programs_stay(place: Place) -> None:
