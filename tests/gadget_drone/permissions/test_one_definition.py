@@ -164,7 +164,7 @@ def test_a_call_that_names_it(door: str, pattern: str, path: str, said: str, tre
         if (door, capability) == ("cat", "write"):
             continue
         accesses = judged(Toolbox.standard().accesses(call), tree)
-        decision = decide(accesses, policy("full", rule("deny", capability, pattern))).decision
+        decision = decide(accesses, policy("full", rule("deny", capability, pattern)), is_sandboxed=True).decision
         # Quoted braces are not known to a shell's reader before they run.
         refused = (Decision.DENY, Decision.ASK) if name == "shell" and "{" in path else (Decision.DENY,)
         assert (decision in refused) == (said == "yes"), (capability, accesses)
@@ -184,7 +184,10 @@ def test_no_new_file_in_a_directory_that_is_covered(pattern: str, path: str, sai
     ):
         call = ToolCallRequest(call_id="c1", name=name, params=params)
         accesses = judged(Toolbox.standard().accesses(call), tree)
-        assert decide(accesses, policy("full", rule("deny", "write", pattern))).decision is Decision.DENY, params
+        assert (
+            decide(accesses, policy("full", rule("deny", "write", pattern)), is_sandboxed=True).decision
+            is Decision.DENY
+        ), params
 
 
 @pytest.mark.parametrize(("pattern", "said"), BY_PATTERN)
