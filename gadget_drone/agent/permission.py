@@ -55,6 +55,7 @@ class Permission:
     decisions: Decisions
     inquiries: Inquiries
     project_dir: Path
+    is_sandboxed: bool
     context: Callable[[ToolCallRequest], Awaitable[ToolContext]]
     """Where the call would run, for what its user is shown of it."""
 
@@ -63,7 +64,7 @@ class Permission:
         approved = ""
         for _ in range(_MAX_ATTEMPTS):
             try:
-                accesses = await asyncio.to_thread(judged, self.tools.accesses(call), self.project_dir)
+                accesses = await asyncio.to_thread(self._judged, call)
                 ruling = self._ruling(accesses)
                 if ruling.decision is not Decision.ASK:
                     because = _reasons(ruling.verdicts, ruling.decision)
@@ -88,8 +89,11 @@ class Permission:
         preview = await self.tools.preview(call, await self.context(call))
         return preview or Preview(orjson.dumps(call.params, option=orjson.OPT_INDENT_2).decode(), is_diff=False)
 
+    def _judged(self, call: ToolCallRequest) -> list[Access]:
+        return judged(self.tools.accesses(call), self.project_dir, is_sandboxed=self.is_sandboxed)
+
     def _ruling(self, accesses: Sequence[Access]) -> Ruling:
-        return decide(accesses, self.decisions.policy)
+        return decide(accesses, self.decisions.policy, is_sandboxed=self.is_sandboxed)
 
     async def _asked(
         self, call: ToolCallRequest, key: str, shown: Preview, accesses: Sequence[Access], ruling: Ruling
@@ -114,7 +118,7 @@ class Permission:
         )
         if said.status is InquiryStatus.WITHDRAWN:
             # The files may have changed while the question stood.
-            now = self._ruling(await asyncio.to_thread(judged, self.tools.accesses(call), self.project_dir))
+            now = self._ruling(await asyncio.to_thread(self._judged, call))
             because = _reasons(now.verdicts, now.decision)
             return Permit(because) if now.decision is Decision.ALLOW else _denied(because)
         if said.answer.choice in (ONCE, FOR_SESSION, FOR_PROJECT):
@@ -124,13 +128,13 @@ class Permission:
         return _denied(f"the user said no{f': {said.answer.text}' if said.answer.text else ''}")
 
 
-def judged(accesses: Sequence[Access], project_dir: Path) -> list[Access]:
+def judged(accesses: Sequence[Access], project_dir: Path, *, is_sandboxed: bool = False) -> list[Access]:
     """As rules judge them: a command by its parts, a path by what it leads to. Blocks. Raises ToolError."""
     judged: list[Access] = []
     for access in accesses:
         match access.capability:
             case Capability.EXECUTE if not access.is_tool:
-                judged += accesses_of(access.target, project_dir)
+                judged += accesses_of(access.target, project_dir, is_sandboxed=is_sandboxed)
             case Capability.READ | Capability.WRITE:
                 # A rule may mean the link, or what it leads to.
                 given = os.path.normpath(access.target)

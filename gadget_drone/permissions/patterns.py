@@ -14,6 +14,8 @@ UNKNOWN = "(unknown) "
 """Before a path that is not known before it runs."""
 CHANGED_BY_GIT = f"{UNKNOWN}what git changes"
 """The files that come and go with a branch, a merge or a stash; the command that does it is judged for itself."""
+LINKED = "(leads to) "
+"""Before a command whose name is what the links of the written name lead to, which is judged besides."""
 UNREADABLE = "$(unreadable) "
 """Before the text of a command of which it is not known what it runs. It begins with a dollar, as all that does."""
 
