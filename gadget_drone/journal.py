@@ -207,8 +207,6 @@ class Journal:
             self._open_calls.pop((agent, line["callId"]), None)
         elif type == "step":
             self._seen.add(agent)
-        self._seen: set[str | None] = set()
-        """The agents of which it has had a step."""
         elif type == "steered":
             self.steered.add(line["steerId"])
         elif type == "workOrderComplete":

@@ -21,7 +21,6 @@ from gadget_drone.agent.models import Models
 from gadget_drone.agent.partial import PartialAnswer
 from gadget_drone.agent.window import Window
 
-
 _NO_TRACER = NoTracer()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from gadget_ai.client import ToolSpec
 from gadget_ai.testing.client import ScriptedClient
-from gadget_ai.testing.script import Call, Reply, RequestView, Script, Text, Think
+from gadget_ai.testing.script import Call, Reply, Script, Text, Think
 from gadget_api.events import Step, ToolCall, TurnEvent
 from gadget_api.messages import SystemMessage, ToolMessage, UserMessage
 from gadget_api.model import utc_now
@@ -85,7 +85,7 @@ class Echo:
 
 def an_agent(
     events: Events,
-    *replies: Reply | Callable[[RequestView], Reply],
+    *replies: Reply,
     agent_id: str | None = None,
     inbox: Inbox | None = None,
     between: Callable[[], Any] | None = None,
