@@ -14,7 +14,7 @@ from gadget_drone.agent.models import Models
 from gadget_drone.context.commands import Compact, read_command
 from gadget_drone.context.compaction import CLEARED
 from gadget_drone.context.compactor import Compacting, Compactor
-from gadget_drone.context.limits import Limits
+from gadget_drone.context.limits import WindowLimits
 from gadget_drone.context.tokens import Calibration, TokenEstimate, message_tokens, tools_tokens
 from gadget_drone.stream import EventStream
 from gadget_drone.tools.toolbox import Toolbox
@@ -47,7 +47,7 @@ class Window:
         fixed = message_tokens(self._conversation.system) + tools_tokens(self._tools.specs)
         model = f"{provider.id}/{provider.model_id}"
         self._estimate = TokenEstimate(model, self._calibration, fixed_tokens=fixed)
-        self._compactor = Compactor(Limits.of(provider), self._estimate)
+        self._compactor = Compactor(WindowLimits.of(provider), self._estimate)
         self._follow()
 
     async def fit(self) -> None:

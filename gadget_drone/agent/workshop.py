@@ -26,8 +26,8 @@ from gadget_drone.agent.sessions import SessionState
 from gadget_drone.agent.snapshots import Snapshots
 from gadget_drone.agent.trusting import Trusting
 from gadget_drone.agent.window import Window
-from gadget_drone.context import limits as window_limits
 from gadget_drone.context.instructions import Instructions
+from gadget_drone.context.limits import WindowLimits
 from gadget_drone.context.system_prompt import system_prompt
 from gadget_drone.context.tokens import Calibration
 from gadget_drone.permissions.covered import MAX_PLACES, Covered, TooManyPlaces
@@ -255,7 +255,7 @@ class Workshop:
 
     async def _finished(self, call: ToolCallRequest, result: ToolResult) -> ToolResult:
         """What the model is told: the result, what the sandbox did to it, what the project says about the place."""
-        content = clip(result.content, window_limits.Limits.of(self._models.provider).result_bytes)
+        content = clip(result.content, WindowLimits.of(self._models.provider).result_bytes)
         if call.name in ("shell", "job"):
             content += await asyncio.to_thread(_mended, self._site.project_dir, self._nested or ())
         if call.name == "shell" and self._site.sandbox is not None:
