@@ -85,6 +85,16 @@ key?                key1                        yes
 key?                secrets/key                 no
 key[0-9]            key1                        yes
 key[!0-9]           key1                        no
+key[[:digit:]]      key1                        yes
+key[[:digit:]]      secretsx/a                  no
+[[:LOWER:]].pem     a.pem                       no
+[[:upper:]].pem     src/B.PEM                   yes
+key[!]a]            key1                        yes
+[A-Z].pem           a.pem                       yes
+[!A-Z].pem          a.pem                       yes
+[!a-z].pem          a.pem                       no
+[\\]a].pem           a.pem                       yes
+[b\\-].pem           a.pem                       no
 {a,b}.txt           {a,b}.txt                   yes
 {a,b}.txt           a.txt                       no
 !x                  !x                          yes
