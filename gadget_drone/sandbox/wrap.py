@@ -43,6 +43,11 @@ HOME = "home"
 TEMPORARY = "tmp"
 """In the workspace's `.gadget/`: what /tmp is for commands."""
 _NOTHING = "/dev/null"
+_MAX_ARGUMENTS = 2_000
+"""A mount is three or four. For each mount bubblewrap reads all of them: on a busy machine 600 took 1.7 s, 1,000 3.4 s
+and 1,500 9 s, which is longer than `MAKE_S`. It refuses more than 9,000 arguments."""
+_DEPTHS = (None, 8, 4, 2, 1)
+"""How deep in the project each place has a mount of its own, until there is room for all."""
 
 
 def find_bubblewrap() -> str | None:
@@ -102,10 +107,33 @@ def wrap(
     # Text, not Path: this is done for each command, and Path takes a millisecond of it.
     project, workspace = os.path.realpath(project_dir), os.path.realpath(workspace_dir)
     home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
+    kept, gone = ([path for path in map(str, paths) if not _is_ours(path, project)] for paths in (read_only, hidden))
+    # A drone that is installed in the project runs what is there, outside of the sandbox.
+    kept += {path for path in (sys.prefix, os.path.dirname(sys.executable)) if is_in(path, project)}
+    for path in (f"{project}/.git", *kept, *gone, *repositories):
+        let_in(project, path)
+    command = (binary, *_isolation(binary), *(() if network else ("--unshare-net",)))
+    for depth in _DEPTHS:
+        plan = machine.copy(project)
+        _show_machine(plan, env, home, project, workspace, shown)
+        _show_project(plan, project, workspace, _folded(project, depth, gone, kept, repositories))
+        made = plan.wrapping(command, home)
+        if len(made.command_line) <= _MAX_ARGUMENTS:
+            return made
+    raise OSError(
+        errno.E2BIG,
+        f"there are too many denied files and git repositories at the top of {project}: remove those that are not "
+        "needed, or let the rule deny their directory. Tell the user",
+    )
+
+
+def _show_machine(
+    plan: "Plan", env: Mapping[str, str], home: str, project: str, workspace: str, shown: Iterable[str]
+) -> None:
+    """The home and the /tmp of commands, programs, and what the drone's owner names."""
     own = f"{workspace}/.gadget"
     for name in (HOME, TEMPORARY):
         make_own(f"{own}/{name}")
-    plan = machine.copy(project)
     for place in ("/tmp", "/var/tmp"):
         plan.bind(f"{own}/{TEMPORARY}", place)
     if home != "/" and not is_in(project, own):
@@ -115,32 +143,63 @@ def wrap(
     for place in elsewhere:
         plan.show_real(place)
     visible = (*SYSTEM, *map(os.path.realpath, elsewhere))
-    state = own_state(os.environ)
-    for place in (*state, workspace):
+    for place in (*own_state(os.environ), workspace):
         if is_in(place, *visible):
             plan.hide(place)
+
+
+def _show_project(plan: "Plan", project: str, workspace: str, places: "_Places") -> None:
+    """First what is above: a later mount covers what is below it."""
     plan.bind(project, project)
-    kept, gone = ([path for path in map(str, paths) if not _is_ours(path, project)] for paths in (read_only, hidden))
-    # A drone that is installed in the project runs what is there, outside of the sandbox.
-    kept += {path for path in (sys.prefix, os.path.dirname(sys.executable)) if is_in(path, project)}
-    for path in (f"{project}/.git", *kept, *gone, *repositories):
-        let_in(project, path)
-    # First these: a later mount covers what is below it.
-    for directory in _above(project, (*kept, *gone, *repositories)):
+    for directory in _above(project, (*places.kept, *places.gone, *places.repositories)):
         plan.bind(directory, directory)
-    for place in state:
+    for place in own_state(os.environ):
         if is_in(place, project):
             plan.hide(place)
-    _protect(plan, f"{project}/.git", repositories)
-    if is_in(own, project) or (os.path.isdir(f"{project}/.gadget") and not os.path.islink(f"{project}/.gadget")):
-        plan.empty(f"{project}/.gadget")
-    for path in kept:
+    _protect(plan, f"{project}/.git", places.repositories)
+    own = f"{project}/.gadget"
+    if is_in(f"{workspace}/.gadget", project) or (os.path.isdir(own) and not os.path.islink(own)):
+        plan.empty(own)
+    for path in places.kept:
         plan.show(path)
-    for path in gone:
+    for path in places.gone:
         if os.path.islink(path):
             raise OSError(errno.ELOOP, f"{path} changed meanwhile. Try again")
         plan.hide(path)
-    return plan.wrapping((binary, *_isolation(binary), *(() if network else ("--unshare-net",))), home)
+
+
+@dataclass(frozen=True)
+class _Places:
+    """In the project; none is below another one that covers it."""
+
+    gone: Sequence[str]
+    kept: Sequence[str]
+    """Read-only."""
+    repositories: Sequence[str]
+
+
+def _folded(
+    project: str, depth: int | None, gone: Iterable[str], kept: Iterable[str], repositories: Iterable[str]
+) -> _Places:
+    """What is more than `depth` levels deep is covered by the directory at that level, as a whole: it is hidden where
+    something in it is, and else read-only."""
+
+    def fold(path: str) -> str:
+        return path if depth is None else "/".join(path.split("/")[: project.count("/") + 1 + depth])
+
+    hidden = dict.fromkeys(map(fold, gone))
+    read_only = dict.fromkeys(fold(path) for path in (*kept, *(path for path in repositories if fold(path) != path)))
+
+    def is_covered(path: str, *by: Mapping[str, None]) -> bool:
+        above = (path[:at] for at in range(len(project) + 1, len(path)) if path[at] == "/")
+        return any(directory in covers for directory in above for covers in by)
+
+    return _Places(
+        [path for path in hidden if not is_covered(path, hidden)],
+        [path for path in read_only if path not in hidden and not is_covered(path, hidden, read_only)],
+        [path for path in repositories if path not in hidden and path not in read_only
+         and not is_covered(path, hidden, read_only)],
+    )  # fmt: skip
 
 
 @cache
