@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gadget_drone.sandbox.links import let_in
+from gadget_drone.sandbox.links import let_in, open_without_links
 from gadget_drone.sandbox.machine import SYSTEM, is_in, make_own, own_state, private_places, toolchains
 from gadget_drone.sandbox.repositories import (
     COMMON,
@@ -136,16 +136,40 @@ def _show_machine(
         make_own(f"{own}/{name}")
     for place in ("/tmp", "/var/tmp"):
         plan.bind(f"{own}/{TEMPORARY}", place)
+    elsewhere = [*shown, *(tool for tool in toolchains(env, home) if not _leads_into(tool, workspace))]
     if home != "/" and not is_in(project, own):
         plan.bind(f"{own}/{HOME}", home)
         plan.own_home = f"{own}/{HOME}", home
-    elsewhere = [*shown, *(tool for tool in toolchains(env, home) if not _leads_into(tool, workspace))]
+        plan.watch(home)
+        _pin(plan, f"{own}/{HOME}", home, project, (*elsewhere, *map(os.path.realpath, elsewhere)))
     for place in elsewhere:
         plan.show_real(place)
     visible = (*SYSTEM, *map(os.path.realpath, elsewhere))
     for place in (*own_state(os.environ), workspace):
         if is_in(place, *visible):
             plan.hide(place)
+
+
+def _pin(plan: "Plan", own_home: str, home: str, project: str, places: Iterable[str]) -> None:
+    """Makes mounts of the directories between the home and what is mounted below it. A command that runs could put a
+    link there, and bubblewrap would make directories where it leads: no sandbox lets a command rename a mount.
+
+    On the way to the project the first one is empty and read-only, the others are the home's own.
+    """
+    way = f"{home}/{project.removeprefix(f'{home}/').partition('/')[0]}" if is_in(project, home) else project
+    if is_in(way, home) and way not in (home, project):
+        plan.empty(way)
+    below = (place for place in places if is_in(place, home) and not is_in(place, way))
+    for directory in _above(home, below):
+        source = f"{own_home}{directory.removeprefix(home)}"
+        plan.clear_way(directory)
+        parent = open_without_links(os.path.dirname(source))
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(os.path.basename(source), dir_fd=parent)
+        finally:
+            os.close(parent)
+        plan.bind(source, directory)
 
 
 def _show_project(plan: "Plan", project: str, workspace: str, places: "_Places") -> None:
@@ -277,7 +301,7 @@ class Plan:
         real = os.path.realpath(path)
         self.show(real)
         if os.path.exists(real) and not is_in(path, *self._bound):
-            self._clear_way(path)
+            self.clear_way(path)
             self._options += ["--symlink", real, path]
 
     def bind(self, source: str, place: str) -> None:
@@ -295,7 +319,7 @@ class Plan:
             self._bind(_NOTHING, path, is_read_only=True)
 
     def empty(self, place: str) -> None:
-        self._clear_way(place)
+        self.clear_way(place)
         self._options += ["--tmpfs", place]
         self._empty.append(place)
         self._note(Mount(place, None, is_read_only=True))
@@ -308,13 +332,13 @@ class Plan:
         return Wrapping((*command, *fresh, *self._options), tuple(self._paths), tuple(self._mounts.values()), home)
 
     def _bind(self, source: str, place: str, *, is_read_only: bool) -> None:
-        self._clear_way(place)
+        self.clear_way(place)
         self._options += ["--ro-bind" if is_read_only else "--bind", source, place]
         self._paths[source] = None
         self._bound.add(place)
         self._note(Mount(place, source, is_read_only))
 
-    def _clear_way(self, place: str) -> None:
+    def clear_way(self, place: str) -> None:
         """Moves aside what a command has put into its home where a mount has to be: bubblewrap would fail or follow."""
         if self.own_home is None or place == self.own_home[1] or not is_in(place, self.own_home[1]):
             return

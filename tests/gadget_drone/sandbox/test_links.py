@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gadget_drone.environment import child_environment
 from gadget_drone.sandbox.known import KnownRepositories
 from gadget_drone.sandbox.nested import nested_repositories
 from gadget_drone.sandbox.repositories import mend_common, remove_links
@@ -404,3 +405,38 @@ def test_more_places_than_can_be_protected_are_refused_in_words(place: Place) ->
         file.touch()
     with pytest.raises(NotStarted, match=r"too many .*: remove"):
         place.run_with("true", hidden=files)
+
+
+def test_no_command_can_exchange_a_directory_of_the_home_that_something_is_mounted_in(place: Place) -> None:
+    """bubblewrap would follow a link there, and make directories on the machine."""
+    home = place.workspace.parent
+    for name in (".cargo/bin", ".local/share/tool/bin"):
+        (home / name).mkdir(parents=True)
+    path = f"{home}/.cargo/bin:{home}/.local/share/tool/bin:/usr/bin:/bin"
+    names = ("space", "space/project", ".cargo", ".cargo/bin", ".local", ".local/share", ".local/share/tool/bin")
+    lines = "; ".join(f"mv ~/{name} ~/x && echo moved {name}; rmdir ~/{name}" for name in names)
+    first = place.run(f"{lines}; touch ~/.cargo/registry ~/.local/share/kept", PATH=path, HOME=str(home))
+    assert first.stdout == ""
+    again = place.run("ls ~/.cargo ~/.local/share; touch ~/space/x || echo read-only", PATH=path, HOME=str(home))
+    assert "registry" in again.stdout
+    assert "kept" in again.stdout
+    assert "read-only" in again.stdout
+
+
+async def test_a_mount_of_the_home_that_is_misplaced_lets_no_command_in(
+    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (place.home / ".cargo/bin").mkdir(parents=True)
+    racing = tmp_path / "bin/bwrap"
+    racing.parent.mkdir()
+    line = f"cd {place.workspace}/.gadget/home && mkdir -p .cargo/other && rm -rf .cargo/bin && ln -s other .cargo/bin"
+    racing.write_text(f'#!/bin/sh\n[ $1 = --help ] || ({line})\nexec {shutil.which("bwrap")} "$@"\n')
+    racing.chmod(0o755)
+    env = child_environment() | {"HOME": str(place.home), "PATH": f"{place.home}/.cargo/bin:/usr/bin:/bin"}
+    assert (await (await place.start(["/bin/true"], output=2, env=env)).ended()).status == 0
+    replaced = place.project / ".git/config"
+    replaced.rename(replaced.with_name("c"))  # the next one is made anew
+    monkeypatch.setattr("gadget_drone.sandbox.wrap._WHERE", str(racing.parent))
+    with pytest.raises(NotStarted):
+        await place.start(["/bin/sh", "-c", "touch ran"], output=2, env=env)
+    assert not (place.project / "ran").exists()
