@@ -2,156 +2,20 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gadget_ai.errors import LLMError
-from gadget_ai.testing.client import ScriptedClient
 from gadget_ai.testing.script import Call, Cut, HttpError, Pause, Reply, RequestView, Script, Text, Think
 from gadget_api.errors import ErrorCode
-from gadget_api.events import BlobRef
-from gadget_api.messages import INTERRUPTED, ModelMessage, SystemMessage, ToolCallRequest, UserMessage
-from gadget_api.model import utc_now
-from gadget_api.providers import ApiType
-from gadget_api.sessions import SessionMode
-from gadget_api.traces import NoTracer
-from gadget_api.turns import MAX_STEERS, Steer, SteerOrigin, TurnStats
-from gadget_api.work_order import OrderProject, OrderProvider, OrderSession, OrderTurn, OrderUser, WorkOrder
-from gadget_drone.agent.budget import OrderBudget
-from gadget_drone.agent.conversation import Conversation, Log
-from gadget_drone.agent.decisions import Decisions
-from gadget_drone.agent.emitter import Emitter
+from gadget_api.messages import INTERRUPTED, ModelMessage, ToolCallRequest
+from gadget_api.turns import MAX_STEERS, Steer, SteerOrigin
 from gadget_drone.agent.inbox import Inbox, Stopping
-from gadget_drone.agent.inquiries import Inquiries
-from gadget_drone.agent.models import Models
-from gadget_drone.agent.permission import Permission
-from gadget_drone.agent.place import Place
-from gadget_drone.agent.repeats import Repeats
-from gadget_drone.agent.run import AgentRun
-from gadget_drone.agent.sessions import SessionState
-from gadget_drone.agent.snapshots import Snapshots
-from gadget_drone.agent.tool_runner import ToolRunner
-from gadget_drone.agent.window import Window
-from gadget_drone.context.instructions import Instructions
-from gadget_drone.context.tokens import Calibration
-from gadget_drone.editing.seen import SeenFiles
-from gadget_drone.jobs.jobs import Jobs
 from gadget_drone.journal import Journal
-from gadget_drone.sandbox.bounds import Confined
-from gadget_drone.stream import MAX_UNACKED_BYTES, EventStream
-from gadget_drone.supervised import Supervisor
-from gadget_drone.tools.tool import SideEffect, Tool, ToolContext, ToolResult, tool
-from gadget_drone.tools.toolbox import Toolbox
-
-
-def an_order(**fields: Any) -> WorkOrder:
-    """For the scripted model, without limits."""
-    return WorkOrder(
-        work_order_id="t",
-        epoch=1,
-        project=OrderProject(id="p", name="Project", slug="project", git_url="https://example.org/p.git"),
-        session=OrderSession(id="s", name="A session", mode=SessionMode.BUILD),
-        provider=OrderProvider(
-            id="m", name="scripted", sdk=ApiType.OPENAI, base_url="http://127.0.0.1:9", model_id="scripted"
-        ),
-        turn=OrderTurn(id="t", created_at=utc_now(), user=OrderUser(id="u", email="a@example.org", display_name="Ada")),
-        prompt="Go.",
-        **fields,
-    )
-
-
-class Bench:
-    def __init__(self, directory: Path, script: Script, **fields: Any) -> None:
-        self.place = directory / "project"
-        self.spool = directory / "spool"
-        self.place.mkdir()
-        self.spool.mkdir()
-        self.order = an_order(**fields)
-        self.client = ScriptedClient(script)
-        self.journal = Journal.create(directory / "turn.ndjson", base_seq=0)
-        self.inbox = Inbox()
-        self.decisions = Decisions(self.order.policy)
-        self.kept: list[Path] = []
-        self.has_room = True
-        self.third_party: tuple[Tool, ...] = ()
-        self.conversation = Conversation(self.client, SystemMessage(content="You work."), Log(self.client), set())
-        self.conversation.add(UserMessage(content="Go."))
-
-    async def run(
-        self, *, started_before: frozenset[str] = frozenset(), max_unacked_bytes: int = MAX_UNACKED_BYTES
-    ) -> list[dict[str, Any]]:
-        async def nowhere(_type: str, _payload: bytes) -> None:
-            raise ConnectionError
-
-        stream = EventStream(
-            turn_id="t",
-            chat_session_id="s",
-            epoch=1,
-            journal=self.journal,
-            send=nowhere,
-            stats=TurnStats(),
-            max_unacked_bytes=max_unacked_bytes,
-        )
-
-        emit = Emitter(stream)
-        models = Models(self.order.provider, self.client)
-        state = SessionState(SeenFiles(), Jobs(), Confined())
-        inquiries = Inquiries(self.order, emit, self.decisions, stream.clock)
-        toolbox = Toolbox.standard(self.third_party)
-        with closing(Supervisor()) as supervisor:
-            place = Place(
-                project_dir=self.place,
-                spool_dir=self.spool,
-                supervisor=supervisor,
-                sandbox=None,
-                session=state,
-                allow_private=False,
-                keep_output=self._keep,
-                keep_image=lambda _: None,
-                instructions=Instructions(self.place),
-                models=models,
-                emit=emit,
-                inquiries=inquiries,
-                decisions=self.decisions,
-            )
-            tools = ToolRunner(
-                toolbox=toolbox,
-                emit=emit,
-                inbox=self.inbox,
-                permission=Permission(toolbox, self.decisions, inquiries, self.place, False, place.context),
-                repeats=Repeats(emit, self.inbox, self.decisions, inquiries),
-                snapshots=Snapshots(None, self.order, emit),
-                place=place,
-                jobs=state.jobs,
-                tracer=NoTracer(),
-            )
-            agent = AgentRun(
-                conversation=self.conversation,
-                window=Window(self.conversation, models, toolbox.specs, emit, Calibration()),
-                tools=tools,
-                models=models,
-                budget=OrderBudget(self.order, emit, inquiries),
-                inbox=self.inbox,
-                emit=emit,
-            )
-            try:
-                await agent.run(started_before)
-            finally:
-                await state.jobs.close()
-        return self.events
-
-    @property
-    def events(self) -> list[dict[str, Any]]:
-        return list(self.journal.unacked())
-
-    def _keep(self, path: Path) -> BlobRef | None:
-        if not self.has_room:
-            return None
-        self.kept.append(path)
-        return BlobRef(blob_id="b", size_bytes=path.stat().st_size)
+from gadget_drone.tools.tool import SideEffect, ToolContext, ToolResult, tool
+from tests.gadget_drone.agent.bench import Bench
 
 
 @pytest.fixture
@@ -233,7 +97,8 @@ async def test_a_call_that_had_started_before_a_crash_is_never_run_again_unless_
             ),
         )
     )
-    events = await stage.run(started_before=frozenset({"w", "r"}))
+    stage.own.started_before = frozenset({"w", "r"})
+    events = await stage.run()
     results = {event["callId"]: event for event in events if event["type"] == "toolCall"}
     assert results["w"]["response"] == INTERRUPTED
     assert results["w"]["isError"] is True
