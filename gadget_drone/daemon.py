@@ -16,29 +16,29 @@ from gadget_api.traces import Tracer
 from gadget_api.workspace import WorkspaceMode
 from gadget_api.workspace_files import WorkspaceRegistration
 from gadget_drone.agent.clients import Clients
-from gadget_drone.agent.history import Histories
 from gadget_drone.agent.sessions import SessionStates
-from gadget_drone.checkpoint_requests import CheckpointRequests
+from gadget_drone.checkpoints.requests import CheckpointRequests
 from gadget_drone.context.analysis import Analyses
 from gadget_drone.context.tokens import Calibration
 from gadget_drone.files.requests import FileRequests
-from gadget_drone.images import Images
-from gadget_drone.link import Link
-from gadget_drone.occupancy import Occupancy
-from gadget_drone.recovery import find_left_turn
+from gadget_drone.processes.supervised import Supervisor
 from gadget_drone.sandbox.known import KnownRepositories
 from gadget_drone.sandbox.standing import Standing
-from gadget_drone.server import Server
+from gadget_drone.service.images import Images
+from gadget_drone.service.link import Link
+from gadget_drone.service.server import Server
+from gadget_drone.service.uploads import Uploads
 from gadget_drone.settings import DroneSettings
-from gadget_drone.station import Station
-from gadget_drone.supervised import Supervisor
 from gadget_drone.terminals.terminals import Terminals
 from gadget_drone.tools.entry_points import find_tools
 from gadget_drone.tools.toolbox import BUILT_IN
+from gadget_drone.turn.history import Histories
+from gadget_drone.turn.presence import Presence
+from gadget_drone.turn.recovery import find_left_turn
 from gadget_drone.turn.scope import DroneScope
-from gadget_drone.turns import Turns, takes_nothing
-from gadget_drone.uploads import Uploads
-from gadget_drone.workspace import Workspace
+from gadget_drone.turn.turns import Turns, takes_nothing
+from gadget_drone.workspace.occupancy import Occupancy
+from gadget_drone.workspace.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class Daemon:
         self._clients = Clients(images.load)
         self._checkpoints = CheckpointRequests(workspace, lambda: self._turns.is_free())
         self._files = FileRequests(workspace, lambda: self._turns.is_free(), self._checkpoints.of)
-        self._station = Station(workspace, self._occupancy, self._lag, self._call)
+        self._presence = Presence(workspace, self._occupancy, self._lag, self._call)
         self._terminals = Terminals(workspace, self._supervisor, self._call, is_on=settings.terminals == "on")
         scope = DroneScope(
             settings=settings,
@@ -94,7 +94,7 @@ class Daemon:
             third_party=find_tools({tool.spec.name for tool in BUILT_IN}).tools,
             tracer=tracer,
         )
-        self._turns = Turns(workspace, self._occupancy, self._station, scope, self._send, self._greet)
+        self._turns = Turns(workspace, self._occupancy, self._presence, scope, self._send, self._greet)
         self._hello: asyncio.Task[None] | None = None
         self._tasks: asyncio.TaskGroup | None = None
         self._link = Link(
@@ -203,8 +203,8 @@ class Daemon:
             if self._standing is not None:
                 await self._standing.close()
             await self._link.drop()
-            self._station.status = DroneStatus.OFFLINE
-            self._station.save()
+            self._presence.status = DroneStatus.OFFLINE
+            self._presence.save()
             self._turns.close()
 
     # The connection
@@ -247,7 +247,7 @@ class Daemon:
         # A lock that still holds the server tells us again.
         self._occupancy.unlock()
         if discarded:
-            await self._station.enter_mode(WorkspaceMode.IDLE)
+            await self._presence.enter_mode(WorkspaceMode.IDLE)
         await self._turns.become_available()
 
     async def _repeat_availability(self) -> None:
@@ -264,7 +264,7 @@ class Daemon:
 
     async def _lock_session(self, ask: c.LockSession) -> None:
         self._occupancy.lock(ask)
-        self._station.save()
+        self._presence.save()
 
     async def _unlock_session(self, ask: c.UnlockSession) -> None:
         if not self._occupancy.is_held_by(ask.chat_session_id):
@@ -272,7 +272,7 @@ class Daemon:
         if not await self._turns.is_free():
             raise Conflict(ErrorCode.DRONE_BUSY, "The drone works for this session; wait, or cancel the turn first.")
         self._occupancy.unlock()
-        self._station.save()
+        self._presence.save()
 
     async def _set_mode(self, ask: c.SetWorkspaceMode) -> None:
         if not await self._turns.is_free():

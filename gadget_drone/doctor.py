@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from gadget_api.model import utc_now
-from gadget_drone.programs import find_program, keep_out_of
-from gadget_drone.server import Server
+from gadget_drone.processes.programs import find_program, keep_out_of
+from gadget_drone.processes.ripgrep import find_ripgrep
+from gadget_drone.service.server import Server
+from gadget_drone.status import inspect_workspace
 from gadget_drone.tools.entry_points import find_tools
-from gadget_drone.tools.ripgrep import find_ripgrep
-from gadget_drone.workspace import inspect_workspace
-from gadget_drone.workspace_lock import Holder
+from gadget_drone.workspace.lock import Holder
 
 _MIN_FREE_BYTES = 1024**3
 _MAX_SKEW_S = 30.0

@@ -18,11 +18,11 @@ from gadget_api.drones import Sandbox
 from gadget_api.errors import ErrorCode, GadgetError, InvalidInput
 from gadget_api.traces import tracer_of
 from gadget_drone.daemon import Daemon
-from gadget_drone.recovery import clear_up
 from gadget_drone.sandbox.probe import NoSandbox, probe
-from gadget_drone.server import Server
+from gadget_drone.service.server import Server
 from gadget_drone.settings import DroneSettings
-from gadget_drone.workspace import Workspace
+from gadget_drone.turn.recovery import clear_up
+from gadget_drone.workspace.workspace import Workspace
 
 log = logging.getLogger(__name__)
 

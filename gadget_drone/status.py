@@ -1,11 +1,70 @@
 """`gadget-drone status`: what a workspace is and holds, and what its drone waits for; also while none works in it."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gadget_api.errors import ErrorCode, GadgetError
-from gadget_drone.workspace import inspect_workspace
-from gadget_drone.workspace_lock import Holder
+from gadget_api.workspace_files import WorkOrderFile, WorkspaceFile
+from gadget_drone.turn.journal import Summary, summarize
+from gadget_drone.workspace.lock import Holder, holder_of
+from gadget_drone.workspace.workspace import GADGET_DIR, REASON, Model, read_file
+
+
+@dataclass(frozen=True)
+class WorkspaceView:
+    """A workspace as seen from outside, its lock untouched."""
+
+    dir: Path
+    file: WorkspaceFile | None
+    """None: no drone has worked here, or `workspace.json` is damaged."""
+    work_order: WorkOrderFile | None
+    holder: Holder | None
+    """The drone that works here now."""
+    journals: Mapping[str, Summary]
+    """Of the turns that are not acknowledged yet, by their ids."""
+    waiting_outputs: tuple[int, ...]
+    """The sizes, in bytes, of the large outputs that wait to be uploaded."""
+    damaged: tuple[str, ...]
+    """Names of files that do not parse."""
+    set_aside: Mapping[str, str]
+    """The `corrupt-<time>/` folders, and why each is there."""
+
+
+def inspect_workspace(directory: Path) -> WorkspaceView:
+    """What `directory` holds; writes nothing. Raises OSError when it cannot be read."""
+    gadget_dir = directory / GADGET_DIR
+    damaged: list[str] = []
+
+    def load(name: str, model: type[Model]) -> Model | None:
+        try:
+            return model.model_validate_json(read_file(gadget_dir / name))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except ValueError:
+            damaged.append(name)
+            return None
+
+    journals = {path.stem: summarize(path) for path in sorted((gadget_dir / "journal").glob("*.ndjson"))}
+    damaged += [f"journal/{turn}.ndjson" for turn, summary in journals.items() if summary.is_damaged]
+    return WorkspaceView(
+        dir=directory,
+        file=load("workspace.json", WorkspaceFile),
+        work_order=load("work-order.json", WorkOrderFile),
+        holder=holder_of(gadget_dir / "lock"),
+        journals=journals,
+        waiting_outputs=tuple(path.stat().st_size for path in (gadget_dir / "blobs").glob("*.blob")),
+        damaged=tuple(damaged),
+        set_aside={folder.name: _reason_in(folder) for folder in sorted(gadget_dir.glob("corrupt-*"))},
+    )
+
+
+def _reason_in(folder: Path) -> str:
+    try:
+        return (folder / REASON).read_text().strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return "nobody wrote down why"
 
 
 def status(directory: Path) -> dict[str, Any]:

@@ -38,10 +38,10 @@ PARTS = {"starlette": "fastapi", "python-engineio": "python-socketio", "yarl": "
 
 DOORS = {
     "gadget_code/sockets/handlers.py:register.door": "the socket of the web service: every event passes it",
-    "gadget_drone/link.py:_door.handle": "the socket of the drone: every event passes it",
+    "gadget_drone/service/link.py:_door.handle": "the socket of the drone: every event passes it",
     "gadget_drone/tools/toolbox.py:_told": "tool execution: the model is told, the turn goes on",
     "gadget_drone/tools/entry_points.py:_load": "other people's modules: the drone works without them",
-    "gadget_drone/agent/turn.py:work": "the drone's work on a turn: the turn ends with a code, the daemon goes on",
+    "gadget_drone/turn/work.py:work": "the drone's work on a turn: the turn ends with a code, the daemon goes on",
 }
 """Where every exception may be caught and kept. The door of HTTP is an exception handler of FastAPI (problems.py)."""
 

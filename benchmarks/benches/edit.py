@@ -11,7 +11,7 @@ from benchmarks.figures import Row
 from benchmarks.repository import FILES, QUICK_FILES, make_repository
 from benchmarks.rounds import Step, times_ms
 from gadget_api.messages import ToolCallRequest
-from gadget_drone.supervised import Supervisor
+from gadget_drone.processes.supervised import Supervisor
 from gadget_drone.tools.tool import ToolContext
 from gadget_drone.tools.toolbox import Toolbox
 

@@ -5,7 +5,7 @@ import orjson
 from gadget_ai.client import Restarted, TextDelta, ThinkingDelta
 from gadget_ai.collect import MAX_ANSWER_BYTES, Answer, Live
 from gadget_api.messages import AssistantMessage, FinishReason, Usage
-from gadget_drone.tools.clip import clip
+from gadget_drone.clip import clip
 
 _CLIPPED_BYTES = MAX_ANSWER_BYTES // 12
 """Of each of the two texts, when both do not fit: no byte of UTF-8 is more than six in JSON."""

@@ -24,11 +24,12 @@ from gadget_api.messages import ToolCallRequest
 from gadget_api.permissions import Access, Capability, Decision, Rule, Verdict
 from gadget_drone.agent.decisions import Decisions
 from gadget_drone.agent.inquiries import Inquiries
+from gadget_drone.disk.confined import relative_target
+from gadget_drone.errors import ToolError
 from gadget_drone.permissions.decide import Ruling, decide, only_read
 from gadget_drone.permissions.shell import accesses_of
 from gadget_drone.permissions.suggest import suggest
-from gadget_drone.tools.confined import relative_target
-from gadget_drone.tools.tool import ToolContext, ToolError, ToolResult
+from gadget_drone.tools.tool import ToolContext, ToolResult
 from gadget_drone.tools.toolbox import Preview, Toolbox
 
 _DENIAL = Answer(choice=DENY)

@@ -17,19 +17,20 @@ from gadget_drone.agent.emitter import Emitter
 from gadget_drone.agent.inquiries import Inquiries
 from gadget_drone.agent.models import Models
 from gadget_drone.agent.sessions import SessionState
+from gadget_drone.clip import clip
 from gadget_drone.context.instructions import Instructions
 from gadget_drone.context.limits import WindowLimits
+from gadget_drone.disk.links import exists_without_links
+from gadget_drone.errors import ToolError
 from gadget_drone.permissions.covered import MAX_PLACES, Covered, TooManyPlaces
 from gadget_drone.permissions.decide import allows_network, denied_patterns, hidden_patterns
+from gadget_drone.processes.supervised import Supervised, Supervisor
 from gadget_drone.sandbox.bounds import Bounds
 from gadget_drone.sandbox.denials import denied_by_sandbox
 from gadget_drone.sandbox.known import mended
-from gadget_drone.sandbox.links import exists_without_links
 from gadget_drone.sandbox.nested import nested_repositories
 from gadget_drone.sandbox.standing import Standing
-from gadget_drone.supervised import Supervised, Supervisor
-from gadget_drone.tools.clip import clip
-from gadget_drone.tools.tool import Image, ToolContext, ToolError, ToolResult
+from gadget_drone.tools.tool import Image, ToolContext, ToolResult
 
 
 @dataclass

@@ -17,7 +17,7 @@ from gadget_drone.checkpoints.restore import Restored, restore
 from gadget_drone.checkpoints.snapshot import Skipped, look
 from gadget_drone.checkpoints.store import Commit, Store, gone
 from gadget_drone.checkpoints.store_git import GitFailed, Stopped, StoreGit
-from gadget_drone.programs import find_program
+from gadget_drone.processes.programs import find_program
 
 Result = TypeVar("Result")
 

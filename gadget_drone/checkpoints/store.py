@@ -29,7 +29,7 @@ from gadget_api.checkpoints import CheckpointId
 from gadget_api.errors import ErrorCode
 from gadget_drone.checkpoints.limits import CheckpointError
 from gadget_drone.checkpoints.store_git import GitFailed, StoreGit
-from gadget_drone.durable import replace_file
+from gadget_drone.disk.durable import replace_file
 
 REFS = "refs/checkpoints"
 SCRATCH = ".scratch-"

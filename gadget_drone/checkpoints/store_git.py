@@ -11,9 +11,9 @@ from typing import IO
 
 from gadget_api.errors import ErrorCode
 from gadget_drone.checkpoints.limits import CheckpointError
-from gadget_drone.git_settings import git_environment
-from gadget_drone.process_group import kill_group
-from gadget_drone.programs import program
+from gadget_drone.git.settings import git_environment
+from gadget_drone.processes.process_group import kill_group
+from gadget_drone.processes.programs import program
 
 MAX_ANSWER_BYTES = 128 * 1024 * 1024
 """Of a list of files: 200,000 long names."""

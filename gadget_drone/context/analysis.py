@@ -11,10 +11,10 @@ import re
 from collections import OrderedDict
 from pathlib import Path
 
+from gadget_drone.clip import head, quoted
 from gadget_drone.context.ecosystems import findings
 from gadget_drone.context.languages import languages
 from gadget_drone.context.project_files import ProjectFiles
-from gadget_drone.tools.clip import head, quoted
 
 log = logging.getLogger(__name__)
 

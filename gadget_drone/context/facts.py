@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gadget_api.messages import INTERRUPTED, TRIMMED, Message, ModelMessage, ToolCallRequest, ToolMessage, UserMessage
+from gadget_drone.clip import clip, head
 from gadget_drone.context.plain import one_line
-from gadget_drone.tools.clip import clip, head
 
 HEADER = (
     "[The conversation was made shorter to fit the model. What follows stands for its beginning; the files are as they "

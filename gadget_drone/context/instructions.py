@@ -12,9 +12,9 @@ from pathlib import Path, PurePosixPath
 
 from gadget_api.disguise import without_hidden
 from gadget_api.messages import Message, ToolMessage
-from gadget_drone.tools.clip import head
-from gadget_drone.tools.confined import open_file, relative
-from gadget_drone.tools.tool import ToolError
+from gadget_drone.clip import head
+from gadget_drone.disk.confined import open_file, relative
+from gadget_drone.errors import ToolError
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
 """The first of these that is there counts."""

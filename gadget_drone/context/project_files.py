@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 from typing import IO
 
-from gadget_drone.environment import child_environment
-from gadget_drone.git_settings import git_environment
-from gadget_drone.programs import find_program
-from gadget_drone.tools.confined import open_file
-from gadget_drone.tools.ripgrep import VISIBLE, find_ripgrep
-from gadget_drone.tools.tool import ToolError
+from gadget_drone.disk.confined import open_file
+from gadget_drone.errors import ToolError
+from gadget_drone.git.settings import git_environment
+from gadget_drone.processes.environment import child_environment
+from gadget_drone.processes.programs import find_program
+from gadget_drone.processes.ripgrep import VISIBLE, find_ripgrep
 
 MAX_LIST_BYTES = 16 * 1024 * 1024
 """Of names: about 300,000 files."""

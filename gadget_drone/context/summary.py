@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 
 from gadget_api.messages import TRIMMED, Message, ModelMessage, SystemMessage, ToolMessage, UserMessage
+from gadget_drone.clip import clip
 from gadget_drone.context.facts import NOTES, Facts, is_summary
 from gadget_drone.context.plain import one_line
-from gadget_drone.tools.clip import clip
 
 MAX_FOCUS_BYTES = 4_000
 _USER_BYTES, _MODEL_BYTES, _RESULT_BYTES, _PARAMS_CHARS = 4_000, 3_000, 800, 400

@@ -20,7 +20,7 @@ import re
 from dataclasses import dataclass, field
 
 from gadget_drone.editing.patches import Action, FilePatch, Hunk, hunk, malformed
-from gadget_drone.tools.tool import ToolError
+from gadget_drone.errors import ToolError
 
 BEGIN = "*** Begin Patch"
 _END = "*** End Patch"

@@ -4,11 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gadget_drone.editing.diff import unified_diff
-from gadget_drone.editing.seen import SeenFiles
-from gadget_drone.editing.text import decoded
-from gadget_drone.tools.clip import quoted
-from gadget_drone.tools.confined import (
+from gadget_drone.clip import quoted
+from gadget_drone.disk.confined import (
     AS_IT_IS,
     Mode,
     file_mode,
@@ -17,7 +14,10 @@ from gadget_drone.tools.confined import (
     remove_file,
     replace_file,
 )
-from gadget_drone.tools.tool import ToolError
+from gadget_drone.editing.diff import unified_diff
+from gadget_drone.editing.seen import SeenFiles
+from gadget_drone.editing.text import decoded
+from gadget_drone.errors import ToolError
 
 
 @dataclass(frozen=True)

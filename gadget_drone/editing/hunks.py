@@ -10,7 +10,7 @@ from gadget_drone.editing.nearest import nearest
 from gadget_drone.editing.patches import Hunk
 from gadget_drone.editing.replacing import Edited
 from gadget_drone.editing.rewriting import rewritten
-from gadget_drone.tools.tool import ToolError
+from gadget_drone.errors import ToolError
 
 _MAX_LISTED = 20
 _TAB = 4

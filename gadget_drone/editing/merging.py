@@ -5,9 +5,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from gadget_drone.git_settings import git_environment
-from gadget_drone.programs import program
-from gadget_drone.tools.tool import ToolError
+from gadget_drone.errors import ToolError
+from gadget_drone.git.settings import git_environment
+from gadget_drone.processes.programs import program
 
 _TIMEOUT_S = 20.0
 _MAX_CONFLICTS = 127

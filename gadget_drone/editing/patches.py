@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from gadget_drone.clip import quoted
 from gadget_drone.editing.lines import Op
-from gadget_drone.tools.clip import quoted
-from gadget_drone.tools.tool import ToolError
+from gadget_drone.errors import ToolError
 
 
 class Action(Enum):

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from gadget_drone.clip import quoted
 from gadget_drone.editing.diff import shown, unified_diff
 from gadget_drone.editing.merging import merged
 from gadget_drone.editing.replacing import Edited
 from gadget_drone.editing.seen import Seen
 from gadget_drone.editing.text import Text, decoded
-from gadget_drone.tools.clip import quoted
-from gadget_drone.tools.tool import ToolError
+from gadget_drone.errors import ToolError
 
 Change = Callable[[Text, bool], Edited]
 """The change, made to a text. The flag: what it looks for must be there exactly."""

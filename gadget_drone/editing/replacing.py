@@ -12,7 +12,7 @@ from gadget_drone.editing.matching import MAX_PLACES, Place, Tolerance, drifted_
 from gadget_drone.editing.nearest import nearest
 from gadget_drone.editing.rewriting import plain, restyled, rewritten
 from gadget_drone.editing.text import BOM
-from gadget_drone.tools.tool import ToolError
+from gadget_drone.errors import ToolError
 
 _MAX_LISTED = 20
 _MAX_COUNTED = 1000

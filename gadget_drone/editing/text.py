@@ -4,8 +4,8 @@ import codecs
 import re
 from dataclasses import dataclass
 
-from gadget_drone.tools.clip import quoted
-from gadget_drone.tools.tool import ToolError
+from gadget_drone.clip import quoted
+from gadget_drone.errors import ToolError
 
 BOM = "\ufeff"
 

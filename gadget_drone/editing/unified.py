@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 
 from gadget_drone.editing.patches import Action, FilePatch, Hunk, hunk, malformed
-from gadget_drone.tools.tool import ToolError
+from gadget_drone.errors import ToolError
 
 _HUNK = re.compile(r"@@(?: -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@.*| .*)?")
 _GIT = re.compile(r"diff --git (.+)")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from gadget_api.events import MAX_EVENT_BYTES
 from gadget_api.files import FoundFiles
+from gadget_drone.errors import ToolError
 from gadget_drone.files.places import wire_size
 from gadget_drone.files.scoring import best
-from gadget_drone.tools.ripgrep import VISIBLE, ripgrep
-from gadget_drone.tools.tool import ToolError
+from gadget_drone.processes.ripgrep import VISIBLE, ripgrep
 
 _MAX_PATHS = 100_000
 _KEPT_S = 5.0

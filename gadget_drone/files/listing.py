@@ -9,9 +9,9 @@ from pathlib import Path, PurePosixPath
 from gadget_api.errors import GadgetError
 from gadget_api.events import MAX_EVENT_BYTES
 from gadget_api.files import MAX_LISTED_ENTRIES, FileEntry, FileKind, FileList
+from gadget_drone.disk.confined import errors_of, open_beneath, relative
 from gadget_drone.files.places import check_shown, is_hidden, wire_size
-from gadget_drone.git import ask_git
-from gadget_drone.tools.confined import errors_of, open_beneath, relative
+from gadget_drone.git.clone import ask_git
 
 _MAX_READ_ENTRIES = 20_000
 """Of a directory that is larger, which are shown is its file system's choice."""

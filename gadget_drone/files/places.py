@@ -12,8 +12,8 @@ import orjson
 
 from gadget_api.errors import Conflict, ErrorCode, InvalidInput, NotAllowed
 from gadget_api.files import MAX_READ_BYTES
-from gadget_drone.tools.clip import quoted
-from gadget_drone.tools.confined import PROTECTED, check_unprotected, errors_of, open_directory, relative
+from gadget_drone.clip import quoted
+from gadget_drone.disk.confined import PROTECTED, check_unprotected, errors_of, open_directory, relative
 
 _PIECE_BYTES = 256 * 1024
 

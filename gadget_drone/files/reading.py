@@ -11,9 +11,9 @@ from pathlib import Path
 from gadget_api.commands import MAX_CHUNK_BYTES, FileRead
 from gadget_api.errors import TooLarge
 from gadget_api.files import MAX_READ_BYTES
+from gadget_drone.clip import quoted
+from gadget_drone.disk.confined import errors_of, open_beneath, relative
 from gadget_drone.files.places import changed, check_regular, check_shown, version_of
-from gadget_drone.tools.clip import quoted
-from gadget_drone.tools.confined import errors_of, open_beneath, relative
 
 Stamp = tuple[int, int, int, int, int]
 """What the system says of a file that changes with its content: device, inode, size, and two times in ns."""

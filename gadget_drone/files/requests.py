@@ -18,7 +18,7 @@ from gadget_drone.files.listing import listed
 from gadget_drone.files.places import checked
 from gadget_drone.files.reading import Versions, read
 from gadget_drone.files.writing import decoded, delete, rename, save
-from gadget_drone.workspace import Workspace
+from gadget_drone.workspace.workspace import Workspace
 
 log = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from pathlib import Path, PurePosixPath
 
 from gadget_api.errors import Conflict, ErrorCode, InvalidInput, NotAllowed, TooLarge
 from gadget_api.files import MAX_WRITTEN_BYTES, DeletedFiles, SavedFile
+from gadget_drone.clip import quoted
+from gadget_drone.disk.confined import beside, find_stat, rename_new
+from gadget_drone.errors import ToolError
 from gadget_drone.files.places import Place, changed, check_regular, check_version, is_hidden, place_of
-from gadget_drone.tools.clip import quoted
-from gadget_drone.tools.confined import beside, find_stat, rename_new
-from gadget_drone.tools.tool import ToolError
 
 MAX_DELETED_FILES = 10_000
 """With one request: more at once is what a terminal is for."""

@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 
 from gadget_drone.jobs.ring import Ring
-from gadget_drone.supervised import Ended, NotStarted, Supervised
+from gadget_drone.processes.supervised import Ended, NotStarted, Supervised
 
 MAX_INPUT_BYTES = 64 * 1024
 """Of one write: what a pipe of Linux takes when it is empty (pipe(7))."""

@@ -6,7 +6,7 @@ import secrets
 from typing import Protocol
 
 from gadget_drone.jobs.job import Job
-from gadget_drone.supervised import Supervised
+from gadget_drone.processes.supervised import Supervised
 
 MAX_JOBS = 16
 """Kept at once, the ended ones too until there is no room."""

@@ -11,8 +11,8 @@ import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
+from gadget_drone.disk.links import let_in
 from gadget_drone.permissions.patterns import path_fits, path_might_fit
-from gadget_drone.sandbox.links import let_in
 
 MAX_PLACES = 2000
 """bubblewrap takes 9,000 arguments, three of them for a path that it hides."""

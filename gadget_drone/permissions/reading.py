@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from gadget_drone.permissions.names import names
 from gadget_drone.permissions.options import Options
 from gadget_drone.permissions.words import Unreadable, Word
-from gadget_drone.programs import is_found_outside
+from gadget_drone.processes.programs import is_found_outside
 
 _BLANKS = re.compile(r"[ \t]+")
 _SEPARATOR = re.compile(r"&&|\|\||[;|\n]")

@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from gadget_api.model import WireModel
 from gadget_api.permissions import Rules
-from gadget_drone.tools.confined import open_file
-from gadget_drone.tools.tool import ToolError
+from gadget_drone.disk.confined import open_file
+from gadget_drone.errors import ToolError
 
 FILE = ".gadget.json"
 MAX_BYTES = 256 * 1024

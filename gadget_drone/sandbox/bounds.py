@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gadget_drone.supervised import Supervised
+from gadget_drone.processes.supervised import Supervised
 
 STRICTER = "the rules became stricter than the sandbox that it was started in; start it again"
 

@@ -9,8 +9,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from gadget_drone.durable import replace_file
-from gadget_drone.sandbox.links import exists_without_links
+from gadget_drone.disk.durable import replace_file
+from gadget_drone.disk.links import exists_without_links
 from gadget_drone.sandbox.machine import make_own
 from gadget_drone.sandbox.repositories import mend_common, remove_links
 

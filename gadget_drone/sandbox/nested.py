@@ -5,10 +5,10 @@ import errno
 import os
 from pathlib import Path, PurePosixPath
 
-from gadget_drone.sandbox.links import let_in
-from gadget_drone.sandbox.repositories import is_git_directory, is_git_file
-from gadget_drone.supervised import NotStarted
-from gadget_drone.tools.ripgrep import ripgrep
+from gadget_drone.disk.links import is_git_directory, let_in
+from gadget_drone.processes.ripgrep import ripgrep
+from gadget_drone.processes.supervised import NotStarted
+from gadget_drone.sandbox.repositories import is_git_file
 
 MAX_FOUND = 2_000
 """Far more than a project has; each costs a look before each command."""

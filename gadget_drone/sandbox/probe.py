@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from gadget_api.drones import Sandbox
-from gadget_drone.environment import child_environment
+from gadget_drone.processes.environment import child_environment
 from gadget_drone.sandbox.standing import Standing
 from gadget_drone.sandbox.wrap import find_bubblewrap
 

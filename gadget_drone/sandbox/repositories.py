@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 
-from gadget_drone.sandbox.links import give_back, open_without_links
+from gadget_drone.disk.links import give_back, open_without_links
 
 _DIRECTORIES = ("branches", "hooks", "info", "modules", "remotes", "worktrees")
 _FILES = ("config", "config.worktree")
@@ -167,13 +167,6 @@ def _content(name: str, directory: int) -> bytes:
         return os.read(fd, _MAX_READ_BYTES)
     finally:
         os.close(fd)
-
-
-def is_git_directory(path: str) -> bool:
-    """Whether git would take the directory `path`, which is no link, for a git directory, whatever its name: a bare
-    repository, or a `.git` that is elsewhere (`git init --separate-git-dir`)."""
-    is_one = not os.path.islink(path) and all(os.path.isdir(f"{path}/{name}") for name in ("objects", "refs"))
-    return is_one and os.path.lexists(f"{path}/HEAD")
 
 
 def is_git_file(path: str) -> bool:

@@ -26,12 +26,12 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from gadget_drone.environment import child_environment
-from gadget_drone.git_settings import Settings, below, user_files, user_settings
+from gadget_drone.disk.links import Identity, identity_without_links, open_without_links
+from gadget_drone.git.settings import Settings, below, user_files, user_settings
+from gadget_drone.processes.environment import child_environment
+from gadget_drone.processes.supervised import Namespaces, NotStarted, Supervised, Supervisor
 from gadget_drone.sandbox.known import KnownRepositories
-from gadget_drone.sandbox.links import Identity, identity_without_links, open_without_links
 from gadget_drone.sandbox.wrap import Mount, Plan, Wrapping, look_at_machine, wrap
-from gadget_drone.supervised import Namespaces, NotStarted, Supervised, Supervisor
 
 MAKE_S = 5.0
 LOOK_AGAIN_S = 60.0

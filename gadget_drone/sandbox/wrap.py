@@ -24,12 +24,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gadget_drone.sandbox.links import let_in, open_without_links
+from gadget_drone.disk.links import is_git_directory, let_in, open_without_links
 from gadget_drone.sandbox.machine import SYSTEM, is_in, make_own, own_state, private_places, toolchains
 from gadget_drone.sandbox.repositories import (
     COMMON,
     MAX_DETAILED,
-    is_git_directory,
     linked,
     protected,
     protected_of_linked,

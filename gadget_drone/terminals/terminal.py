@@ -21,7 +21,7 @@ from gadget_api.ids import new_id
 from gadget_api.model import utc_now
 from gadget_api.terminals import HEARD_S, KEPT_BYTES, MAX_OUTPUT_BYTES, Terminal
 from gadget_drone.jobs.ring import Ring
-from gadget_drone.supervised import NotStarted, Supervised, Supervisor
+from gadget_drone.processes.supervised import NotStarted, Supervised, Supervisor
 
 MAX_UNREAD_BYTES = 256 * 1024
 """Typed, and not read by the program."""

@@ -8,11 +8,11 @@ from pathlib import Path
 from gadget_api import terminals as t
 from gadget_api.errors import Conflict, ErrorCode, GadgetError, NotFound, TooMany
 from gadget_api.work_order import OrderProject
-from gadget_drone.supervised import Supervisor
+from gadget_drone.processes.supervised import Supervisor
 from gadget_drone.terminals.relay import Call, Relay
 from gadget_drone.terminals.shell import shell_command, shell_environment
 from gadget_drone.terminals.terminal import Identity, RunningTerminal
-from gadget_drone.workspace import Workspace
+from gadget_drone.workspace.workspace import Workspace
 
 log = logging.getLogger(__name__)
 

@@ -7,16 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 from gadget_api.permissions import Access, Capability
-from gadget_drone.editing.begin_patch import BEGIN, parse_begin_patch
-from gadget_drone.editing.changes import FileChange, diff_of, make
-from gadget_drone.editing.hunks import patched
-from gadget_drone.editing.patches import Action, FilePatch
-from gadget_drone.editing.reconciling import reconciled
-from gadget_drone.editing.replacing import Edited
-from gadget_drone.editing.text import Text
-from gadget_drone.editing.unified import parse_unified
-from gadget_drone.tools.clip import quoted
-from gadget_drone.tools.confined import (
+from gadget_drone.clip import quoted
+from gadget_drone.disk.confined import (
     AS_IT_IS,
     Mode,
     check_writable,
@@ -25,7 +17,16 @@ from gadget_drone.tools.confined import (
     is_symlink,
     relative_target,
 )
-from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError, ToolResult, tool
+from gadget_drone.editing.begin_patch import BEGIN, parse_begin_patch
+from gadget_drone.editing.changes import FileChange, diff_of, make
+from gadget_drone.editing.hunks import patched
+from gadget_drone.editing.patches import Action, FilePatch
+from gadget_drone.editing.reconciling import reconciled
+from gadget_drone.editing.replacing import Edited
+from gadget_drone.editing.text import Text
+from gadget_drone.editing.unified import parse_unified
+from gadget_drone.errors import ToolError
+from gadget_drone.tools.tool import SideEffect, ToolContext, ToolResult, tool
 
 MAX_FILES = 500
 

@@ -5,9 +5,10 @@ from typing import Annotated
 from pydantic import Field
 
 from gadget_api.inquiries import Answer, Choice, InquiryStatus
+from gadget_drone.clip import quoted
+from gadget_drone.errors import ToolError
 from gadget_drone.tools.access import reaches_nothing
-from gadget_drone.tools.clip import quoted
-from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError, ToolResult, tool
+from gadget_drone.tools.tool import SideEffect, ToolContext, ToolResult, tool
 
 Label = Annotated[str, Field(min_length=1, max_length=500)]
 

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from gadget_api.permissions import Access, Capability
+from gadget_drone.disk.confined import check_writable, read_whole, relative_target
 from gadget_drone.editing.changes import FileChange, diff_of, make
 from gadget_drone.editing.reconciling import reconciled
 from gadget_drone.editing.replacing import Edited, Replacement, replaced
 from gadget_drone.editing.text import Text
-from gadget_drone.tools.confined import check_writable, read_whole, relative_target
 from gadget_drone.tools.tool import SideEffect, Tool, ToolContext, ToolResult, tool
 
 MAX_EDITS = 100

@@ -11,10 +11,11 @@ from pydantic import Field
 
 from gadget_api.ids import new_id
 from gadget_api.permissions import Access, Capability
-from gadget_drone.environment import child_environment
-from gadget_drone.tools.clip import head
+from gadget_drone.clip import head
+from gadget_drone.errors import ToolError
+from gadget_drone.processes.environment import child_environment
 from gadget_drone.tools.http_get import MAX_BODY_BYTES, Moved, Page, host_of, http_get, is_text, parsed
-from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError, ToolResult, tool
+from gadget_drone.tools.tool import SideEffect, ToolContext, ToolResult, tool
 
 CONVERT_S = 20.0
 _MAX_TEXT_BYTES = 50_000

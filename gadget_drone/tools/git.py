@@ -9,11 +9,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gadget_api.permissions import Access, Capability
+from gadget_drone.errors import ToolError
+from gadget_drone.git.repository import MAX_PRINTED_BYTES, GitRefused, Repository
 from gadget_drone.permissions.covered import MAX_PLACES, Covered
 from gadget_drone.permissions.patterns import CHANGED_BY_GIT, normal_path, path_fits
-from gadget_drone.repository import MAX_PRINTED_BYTES, GitRefused, Repository
 from gadget_drone.tools.output import SpooledOutput
-from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError, ToolResult, tool
+from gadget_drone.tools.tool import SideEffect, ToolContext, ToolResult, tool
 
 Action = Literal["status", "diff", "log", "show", "blame", "commit", "branch", "switch"]
 Paths = tuple[Annotated[str, Field(min_length=1, max_length=4096)], ...]

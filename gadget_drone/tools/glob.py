@@ -5,13 +5,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gadget_drone.clip import quoted
+from gadget_drone.disk.confined import real_path
+from gadget_drone.errors import ToolError
 from gadget_drone.permissions.covered import Covered
+from gadget_drone.processes.ripgrep import VISIBLE, ripgrep
 from gadget_drone.tools.access import reads_path
-from gadget_drone.tools.clip import quoted
-from gadget_drone.tools.confined import real_path
 from gadget_drone.tools.path_glob import PathGlob
-from gadget_drone.tools.ripgrep import VISIBLE, ripgrep
-from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError, ToolResult, tool
+from gadget_drone.tools.tool import SideEffect, ToolContext, ToolResult, tool
 
 MAX_FILES = 500
 _MAX_LOOKED_AT = 200_000

@@ -14,8 +14,8 @@ import aiohttp
 from yarl import URL
 
 from gadget_api.addresses import is_public
-from gadget_drone.tools.clip import quoted
-from gadget_drone.tools.tool import ToolError
+from gadget_drone.clip import quoted
+from gadget_drone.errors import ToolError
 
 MAX_BODY_BYTES = 5_000_000
 TIMEOUT_S = 30.0

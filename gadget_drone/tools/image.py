@@ -1,7 +1,8 @@
 """Images as models take them: what a file is, and what is made of it."""
 
-from gadget_drone.tools.clip import quoted
-from gadget_drone.tools.tool import Image, ToolError
+from gadget_drone.clip import quoted
+from gadget_drone.errors import ToolError
+from gadget_drone.tools.tool import Image
 
 _TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
 _MAGIC = {b"\x89PNG\r\n\x1a\n": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF87a": "GIF", b"GIF89a": "GIF"}

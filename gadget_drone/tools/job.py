@@ -5,10 +5,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gadget_api.permissions import Access, Capability
+from gadget_drone.clip import clip, quoted
+from gadget_drone.errors import ToolError
 from gadget_drone.jobs.job import MAX_INPUT_BYTES, InputClosed, Job
 from gadget_drone.permissions.patterns import UNREADABLE
-from gadget_drone.tools.clip import clip, quoted
-from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError, ToolResult, tool
+from gadget_drone.tools.tool import SideEffect, ToolContext, ToolResult, tool
 
 Action = Literal["list", "read", "write", "stop", "wait"]
 

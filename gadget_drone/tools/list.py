@@ -6,12 +6,13 @@ from typing import Annotated
 
 from pydantic import Field
 
+from gadget_drone.clip import quoted
+from gadget_drone.disk.confined import real_path
+from gadget_drone.errors import ToolError
 from gadget_drone.permissions.covered import Covered
+from gadget_drone.processes.ripgrep import VISIBLE, ripgrep
 from gadget_drone.tools.access import reads_path
-from gadget_drone.tools.clip import quoted
-from gadget_drone.tools.confined import real_path
-from gadget_drone.tools.ripgrep import VISIBLE, ripgrep
-from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError, ToolResult, tool
+from gadget_drone.tools.tool import SideEffect, ToolContext, ToolResult, tool
 
 MAX_ENTRIES = 1000
 _MAX_FILES = 200_000

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gadget_api.ids import new_id
-from gadget_drone.tools.clip import head, tail
+from gadget_drone.clip import head, tail
 
 INLINE_BYTES = 63_000
 """Output up to this size is told whole; leaves room below the 64,000 of a result for the exit status."""

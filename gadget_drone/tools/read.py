@@ -9,11 +9,12 @@ from typing import Annotated, BinaryIO
 from pydantic import Field
 
 from gadget_api.permissions import Access, Capability
+from gadget_drone.clip import quoted
+from gadget_drone.disk.confined import MAX_WHOLE_FILE_BYTES, open_file, relative_target
 from gadget_drone.editing.text import decoded
-from gadget_drone.tools.clip import quoted
-from gadget_drone.tools.confined import MAX_WHOLE_FILE_BYTES, open_file, relative_target
+from gadget_drone.errors import ToolError
 from gadget_drone.tools.image import image_format, small_image
-from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError, ToolResult, tool
+from gadget_drone.tools.tool import SideEffect, ToolContext, ToolResult, tool
 
 MAX_LINES = 2000
 MAX_LINE_CHARS = 2000

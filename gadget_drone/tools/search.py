@@ -5,11 +5,12 @@ from typing import Annotated
 
 from pydantic import Field
 
+from gadget_drone.disk.confined import real_path
+from gadget_drone.errors import ToolError
 from gadget_drone.permissions.covered import Covered
+from gadget_drone.processes.ripgrep import VISIBLE, ripgrep
 from gadget_drone.tools.access import reads_path
-from gadget_drone.tools.confined import real_path
-from gadget_drone.tools.ripgrep import VISIBLE, ripgrep
-from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError, ToolResult, tool
+from gadget_drone.tools.tool import SideEffect, ToolContext, ToolResult, tool
 
 MAX_LINES = 300
 MAX_TEXT_BYTES = 48_000

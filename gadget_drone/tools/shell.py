@@ -11,12 +11,13 @@ from typing import Annotated
 from pydantic import Field
 
 from gadget_api.permissions import Access, Capability
+from gadget_drone.errors import ToolError
 from gadget_drone.jobs.jobs import MAX_JOBS, TooManyJobs
-from gadget_drone.pipes import CHUNK_BYTES, open_pipe
-from gadget_drone.supervised import NotStarted, Supervised
+from gadget_drone.processes.pipes import CHUNK_BYTES, open_pipe
+from gadget_drone.processes.supervised import NotStarted, Supervised
 from gadget_drone.tools.job import told
 from gadget_drone.tools.output import LiveOutput, SpooledOutput
-from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError, ToolResult, tool
+from gadget_drone.tools.tool import SideEffect, ToolContext, ToolResult, tool
 
 DRAIN_S = 0.2
 """How long to wait for more once the command has ended: a daemon it left may hold the pipe open for ever."""

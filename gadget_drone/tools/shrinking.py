@@ -6,8 +6,9 @@ from typing import Literal
 from PIL import Image as Pillow
 from PIL import ImageOps
 
-from gadget_drone.tools.clip import quoted
-from gadget_drone.tools.tool import Image, ToolError
+from gadget_drone.clip import quoted
+from gadget_drone.errors import ToolError
+from gadget_drone.tools.tool import Image
 
 MAX_SIDE = 1568
 """Pixels. Larger ones are made smaller by the model's provider anyway: Anthropic's and OpenAI's guides on vision."""

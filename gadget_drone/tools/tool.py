@@ -23,13 +23,12 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ConfigDict, create_model
 
 from gadget_ai.client import ToolSpec
-from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.inquiries import Answer, Choice, InquiryStatus
 from gadget_api.permissions import Access, Capability
 from gadget_drone.editing.seen import SeenFiles
-from gadget_drone.environment import child_environment
 from gadget_drone.jobs.jobs import Jobs
-from gadget_drone.supervised import Supervised, Supervisor
+from gadget_drone.processes.environment import child_environment
+from gadget_drone.processes.supervised import Supervised, Supervisor
 from gadget_drone.tools.schema import compact_schema
 
 
@@ -42,15 +41,6 @@ class SideEffect(StrEnum):
     RESUMABLE = "resumable"
     """Changes nothing, and waits for what is kept elsewhere: the same call again goes on waiting."""
     OTHER = "other"
-
-
-class ToolError(GadgetError):
-    """A failure that the model is told, in words it can act on; the turn goes on."""
-
-    title = "The tool failed"
-
-    def __init__(self, message: str, code: ErrorCode = ErrorCode.TOOL_FAILED) -> None:
-        super().__init__(code, message)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from pydantic import ValidationError
 from gadget_ai.client import ToolSpec
 from gadget_api.messages import ToolCallRequest
 from gadget_api.permissions import Access
+from gadget_drone.clip import clip, quoted
+from gadget_drone.errors import ToolError
 from gadget_drone.tools.apply_patch import apply_patch
 from gadget_drone.tools.ask_user import ask_user
-from gadget_drone.tools.clip import clip, quoted
 from gadget_drone.tools.edit import edit
 from gadget_drone.tools.fetch import fetch
 from gadget_drone.tools.git import git
@@ -25,7 +26,7 @@ from gadget_drone.tools.read import read
 from gadget_drone.tools.search import search
 from gadget_drone.tools.shell import shell
 from gadget_drone.tools.todo import todo
-from gadget_drone.tools.tool import SideEffect, Tool, ToolContext, ToolError, ToolResult
+from gadget_drone.tools.tool import SideEffect, Tool, ToolContext, ToolResult
 from gadget_drone.tools.write import write
 
 log = logging.getLogger(__name__)

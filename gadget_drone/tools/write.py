@@ -6,14 +6,15 @@ from typing import Annotated
 from pydantic import Field
 
 from gadget_api.permissions import Access, Capability
+from gadget_drone.clip import quoted
+from gadget_drone.disk.confined import MAX_WHOLE_FILE_BYTES, check_writable, find_whole, relative_target
 from gadget_drone.editing.changes import FileChange, diff_of, make
 from gadget_drone.editing.reconciling import Reconciled, reconciled
 from gadget_drone.editing.replacing import Edited
 from gadget_drone.editing.rewriting import plain, restyled
 from gadget_drone.editing.text import BOM, Text, decoded
-from gadget_drone.tools.clip import quoted
-from gadget_drone.tools.confined import MAX_WHOLE_FILE_BYTES, check_writable, find_whole, relative_target
-from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError, ToolResult, tool
+from gadget_drone.errors import ToolError
+from gadget_drone.tools.tool import SideEffect, ToolContext, ToolResult, tool
 
 
 def _access(*, path: str, content: str) -> list[Access]:

@@ -11,23 +11,23 @@ from gadget_api.work_order import OrderProject, WorkOrder
 from gadget_drone.agent.clients import Clients
 from gadget_drone.agent.decisions import Decisions
 from gadget_drone.agent.emitter import Emitter
-from gadget_drone.agent.history import Histories
 from gadget_drone.agent.inbox import Inbox
-from gadget_drone.agent.resumption import Resumption
 from gadget_drone.agent.sessions import SessionStates
 from gadget_drone.checkpoints.checkpoints import Checkpoints
 from gadget_drone.context.analysis import Analyses
 from gadget_drone.context.tokens import Calibration
-from gadget_drone.images import Images
-from gadget_drone.journal import Journal
+from gadget_drone.processes.supervised import Supervisor
 from gadget_drone.sandbox.standing import Standing
-from gadget_drone.server import Server
+from gadget_drone.service.images import Images
+from gadget_drone.service.server import Server
+from gadget_drone.service.uploads import Uploads
 from gadget_drone.settings import DroneSettings
-from gadget_drone.stream import EventStream
-from gadget_drone.supervised import Supervisor
 from gadget_drone.tools.tool import Tool
-from gadget_drone.uploads import Uploads
-from gadget_drone.workspace import Workspace
+from gadget_drone.turn.history import Histories
+from gadget_drone.turn.journal import Journal
+from gadget_drone.turn.resumption import Resumption
+from gadget_drone.turn.stream import EventStream
+from gadget_drone.workspace.workspace import Workspace
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,8 @@ from gadget_api.model import utc_now
 from gadget_api.turns import ChatTurnStatus
 from gadget_api.work_order import WorkOrder
 from gadget_api.workspace_files import WorkspaceProject
-from gadget_drone import git
 from gadget_drone.agent.budget import OrderBudget
 from gadget_drone.agent.conversation import Conversation
-from gadget_drone.agent.history import History
 from gadget_drone.agent.inbox import Stopping
 from gadget_drone.agent.inquiries import Inquiries, StoppedByUser
 from gadget_drone.agent.models import Models
@@ -34,8 +32,10 @@ from gadget_drone.agent.trusting import Trusting
 from gadget_drone.agent.window import Window
 from gadget_drone.context.instructions import Instructions
 from gadget_drone.context.system_prompt import system_prompt
+from gadget_drone.git import clone as git
 from gadget_drone.permissions.repository import RepositoryRules, repository_rules
 from gadget_drone.tools.toolbox import Toolbox
+from gadget_drone.turn.history import History
 from gadget_drone.turn.scope import TurnScope
 
 log = logging.getLogger(__name__)

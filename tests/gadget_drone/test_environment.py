@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gadget_drone.environment import GIT_SETTINGS, child_environment
+from gadget_drone.processes.environment import GIT_SETTINGS, child_environment
 
 
 def git(directory: Path, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:

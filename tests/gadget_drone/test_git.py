@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gadget_api.errors import ErrorCode, GadgetError
-from gadget_drone.git import ensure_cloned, is_checkout_of
+from gadget_drone.git.clone import ensure_cloned, is_checkout_of
 from tests.gadget_drone.conftest import git, project_at
 
 

@@ -12,7 +12,7 @@ from gadget_ai.client import CallOptions
 from gadget_ai.openai import OpenAIClient
 from gadget_api.messages import Message, ModelMessage, SystemMessage, ToolCallRequest, ToolMessage, UserMessage
 from gadget_drone.agent.conversation import Conversation, Log
-from gadget_drone.journal import Journal
+from gadget_drone.turn.journal import Journal
 
 STEPS = 300
 

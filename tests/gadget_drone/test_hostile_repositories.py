@@ -14,8 +14,8 @@ from gadget_drone.checkpoints import Checkpoints
 from gadget_drone.context.project_files import ProjectFiles
 from gadget_drone.editing.merging import merged
 from gadget_drone.files.listing import listed
-from gadget_drone.git import ask_git, is_checkout_of
-from gadget_drone.workspace import Workspace
+from gadget_drone.git.clone import ask_git, is_checkout_of
+from gadget_drone.workspace.workspace import Workspace
 from tests.gadget_drone.conftest import git, project_at
 from tests.gadget_drone.tools.test_git import HOOKS, HOSTILE
 

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gadget_api.errors import GadgetError
-from gadget_drone.recovery import clear_up, find_left_turn, load_journal
-from gadget_drone.workspace import Workspace, inspect_workspace
+from gadget_drone.status import inspect_workspace
+from gadget_drone.turn.recovery import clear_up, find_left_turn, load_journal
+from gadget_drone.workspace.workspace import Workspace
 from tests.gadget_drone.test_recovery import TURN, leave
 
 DEEP = 100_000

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gadget_drone.journal import Journal, JournalDamaged
+from gadget_drone.turn.journal import Journal, JournalDamaged
 
 
 def event(seq: int, type: str = "response", **fields: Any) -> bytes:
@@ -147,7 +147,7 @@ FULL_DISK = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from gadget_drone.journal import Journal
+from gadget_drone.turn.journal import Journal
 import resource, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))

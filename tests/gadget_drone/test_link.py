@@ -9,7 +9,7 @@ from aiohttp import web
 from gadget_api.errors import ErrorCode, Unavailable
 from gadget_api.model import WireModel
 from gadget_api.protocol import Peer, events_between
-from gadget_drone.link import Link
+from gadget_drone.service.link import Link
 from tests.gadget_drone.test_wire import played
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gadget_drone.git_settings import user_settings
-from gadget_drone.programs import find_program, keep_out_of
-from gadget_drone.tools.ripgrep import find_ripgrep, ripgrep
+from gadget_drone.git.settings import user_settings
+from gadget_drone.processes.programs import find_program, keep_out_of
+from gadget_drone.processes.ripgrep import find_ripgrep, ripgrep
 from tests.gadget_drone.conftest import git
 from tests.gadget_drone.test_hostile_repositories import CALLS
 
@@ -71,8 +71,8 @@ def test_the_drones_git_is_none_of_the_project(
 CLONES = """
 import asyncio, sys
 from pathlib import Path
-from gadget_drone.git import ensure_cloned
-from gadget_drone.programs import keep_out_of
+from gadget_drone.git.clone import ensure_cloned
+from gadget_drone.processes.programs import keep_out_of
 from tests.gadget_drone.conftest import project_at
 
 space, origin = map(Path, sys.argv[1:])

@@ -14,9 +14,9 @@ from gadget_api.commands import CrashRecoveryResponse, RecoveryAction
 from gadget_api.ids import new_id
 from gadget_api.model import iso, utc_now
 from gadget_api.workspace_files import WorkOrderFile
-from gadget_drone.journal import Journal
-from gadget_drone.recovery import LeftTurn, clear_up, find_left_turn, forget, go_on, journal_path, load_journal
-from gadget_drone.workspace import REASON, Workspace
+from gadget_drone.turn.journal import Journal
+from gadget_drone.turn.recovery import LeftTurn, clear_up, find_left_turn, forget, go_on, journal_path, load_journal
+from gadget_drone.workspace.workspace import REASON, Workspace
 
 TURN, SESSION = "01a1fe2651d2c57a69a92a09", "01a1fe2651d2c57a69a92a0a"
 LEFT = LeftTurn(TURN, SESSION)
@@ -180,8 +180,8 @@ def resume(workspace: Workspace, *, epoch: int, acked_seq: int) -> Any:
 FAULTS = """
 import errno, itertools, os, shutil, signal, sys
 from pathlib import Path
-from gadget_drone.recovery import clear_up, find_left_turn
-from gadget_drone.workspace import Workspace
+from gadget_drone.turn.recovery import clear_up, find_left_turn
+from gadget_drone.workspace.workspace import Workspace
 from tests.gadget_drone.test_recovery import order, resume
 
 def recover(place, acked_seq, epoch):

@@ -16,8 +16,8 @@ from gadget_api.events import Notice, Step, ToolCall
 from gadget_api.messages import AssistantMessage, FinishReason, Usage
 from gadget_api.providers import ModelPrice
 from gadget_api.turns import TurnStats
-from gadget_drone.journal import Journal
-from gadget_drone.stream import MAX_UNACKED_BYTES, EventStream
+from gadget_drone.turn.journal import Journal
+from gadget_drone.turn.stream import MAX_UNACKED_BYTES, EventStream
 
 
 class Wire:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gadget_api.messages import ToolCallRequest
-from gadget_drone.supervised import Ended, Namespaces, NotStarted, Supervisor
+from gadget_drone.processes.supervised import Ended, Namespaces, NotStarted, Supervisor
 from gadget_drone.tools.tool import ToolContext, ToolResult
 from gadget_drone.tools.toolbox import Toolbox
 from tests.gadget_drone.tools.test_shell import DRONE, GETAWAYS, file_with, is_running, until

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gadget_drone.server import Server
-from gadget_drone.uploads import Uploads
+from gadget_drone.service.server import Server
+from gadget_drone.service.uploads import Uploads
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 import socketio
 from aiohttp import WSMsgType, web
 
-from gadget_drone.wire import Answer, Refused, Wire
+from gadget_drone.service.wire import Answer, Refused, Wire
 from tests.wire_json import WireJson
 
 OPEN = {"sid": "s", "upgrades": [], "pingInterval": 60_000, "pingTimeout": 60_000, "maxPayload": 1_000_000}

@@ -16,13 +16,13 @@ from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.ids import new_id
 from gadget_api.model import utc_now
 from gadget_api.workspace_files import LockedSession, WorkOrderFile
-from gadget_drone.status import status
-from gadget_drone.workspace import Workspace, inspect_workspace
+from gadget_drone.status import inspect_workspace, status
+from gadget_drone.workspace.workspace import Workspace
 from tests.gadget_drone.conftest import git, project_at
 
 HOLD = """
 import pathlib, sys
-from gadget_drone.workspace import Workspace
+from gadget_drone.workspace.workspace import Workspace
 workspace = Workspace.open(pathlib.Path(sys.argv[1]), hostname="h")
 print("open", flush=True)
 sys.stdin.read()
@@ -231,7 +231,7 @@ def test_a_damaged_work_order_is_set_aside(place: Path) -> None:
 def test_a_full_disk_leaves_the_old_file(place: Path) -> None:
     script = """
 import pathlib, resource, signal, sys
-from gadget_drone.workspace import Workspace
+from gadget_drone.workspace.workspace import Workspace
 workspace = Workspace.open(pathlib.Path(sys.argv[1]), hostname="h")
 before = workspace.file
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

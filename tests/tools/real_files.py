@@ -20,10 +20,10 @@ from pathlib import Path
 from types import ModuleType
 
 import gadget_api.turn_states
-import gadget_drone.journal
-import gadget_drone.tools.confined
-import gadget_drone.uploads
-import gadget_drone.workspace
+import gadget_drone.disk.confined
+import gadget_drone.service.uploads
+import gadget_drone.turn.journal
+import gadget_drone.workspace.workspace
 from tests.tools.case import Case, edited, patched, several
 
 SOURCES: tuple[ModuleType, ...] = (
@@ -36,10 +36,10 @@ SOURCES: tuple[ModuleType, ...] = (
     shlex,
     textwrap,
     gadget_api.turn_states,
-    gadget_drone.uploads,
-    gadget_drone.journal,
-    gadget_drone.tools.confined,
-    gadget_drone.workspace,
+    gadget_drone.service.uploads,
+    gadget_drone.turn.journal,
+    gadget_drone.disk.confined,
+    gadget_drone.workspace.workspace,
 )
 MARK = "  # changed"
 _MIN_LINES = 8

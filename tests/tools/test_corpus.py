@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gadget_api.messages import ToolCallRequest
-from gadget_drone.supervised import Supervisor
+from gadget_drone.processes.supervised import Supervisor
 from gadget_drone.tools.tool import ToolContext, ToolResult
 from gadget_drone.tools.toolbox import Toolbox
 from tests.tools import patches, real_files, written

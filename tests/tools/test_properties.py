@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from gadget_drone.editing.lines import Lines, ops
 from gadget_drone.editing.matching import folded
 from gadget_drone.editing.replacing import Replacement, replaced
-from gadget_drone.tools.tool import ToolError
+from gadget_drone.errors import ToolError
 
 # Few words, so that there are duplicates and near duplicates.
 WORDS = st.sampled_from(["alpha", "beta", "gamma_1", "gamma_2", "return", "x", "é", "e\u0301", "“q”", '"q"', "{", "}"])

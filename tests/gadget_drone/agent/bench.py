@@ -35,12 +35,12 @@ from gadget_drone.context.instructions import Instructions
 from gadget_drone.context.tokens import Calibration
 from gadget_drone.editing.seen import SeenFiles
 from gadget_drone.jobs.jobs import Jobs
-from gadget_drone.journal import Journal
+from gadget_drone.processes.supervised import Supervisor
 from gadget_drone.sandbox.bounds import Confined
-from gadget_drone.stream import MAX_UNACKED_BYTES, EventStream
-from gadget_drone.supervised import Supervisor
 from gadget_drone.tools.tool import Tool
 from gadget_drone.tools.toolbox import Toolbox
+from gadget_drone.turn.journal import Journal
+from gadget_drone.turn.stream import MAX_UNACKED_BYTES, EventStream
 
 
 def an_order(**fields: Any) -> WorkOrder:

@@ -13,8 +13,8 @@ from gadget_api.errors import ErrorCode
 from gadget_api.messages import INTERRUPTED, ModelMessage, ToolCallRequest
 from gadget_api.turns import MAX_STEERS, Steer, SteerOrigin
 from gadget_drone.agent.inbox import Inbox, Stopping
-from gadget_drone.journal import Journal
 from gadget_drone.tools.tool import SideEffect, ToolContext, ToolResult, tool
+from gadget_drone.turn.journal import Journal
 from tests.gadget_drone.agent.bench import Bench
 
 

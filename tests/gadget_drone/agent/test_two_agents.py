@@ -13,7 +13,7 @@ from gadget_api.inquiries import ONCE, Answer, Inquiry, InquiryAnswer, InquirySt
 from gadget_api.messages import INTERRUPTED
 from gadget_api.permissions import Capability, Decision, PermissionLevel, Policy, RuleScope, ScopedRule
 from gadget_drone.agent.decisions import Decisions
-from gadget_drone.journal import Journal
+from gadget_drone.turn.journal import Journal
 from tests.gadget_drone.agent.bench import Bench, ScriptedAgent
 from tests.harness import until
 

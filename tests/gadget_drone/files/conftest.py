@@ -8,9 +8,9 @@ import pytest
 
 from gadget_api import commands as c
 from gadget_api.work_order import OrderProject
-from gadget_drone.checkpoint_requests import CheckpointRequests
+from gadget_drone.checkpoints.requests import CheckpointRequests
 from gadget_drone.files.requests import FileRequests
-from gadget_drone.workspace import Workspace
+from gadget_drone.workspace.workspace import Workspace
 from tests.gadget_drone.conftest import git, project_at
 
 

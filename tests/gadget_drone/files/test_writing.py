@@ -8,8 +8,8 @@ import pytest
 
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_drone.checkpoints.store import REFS
+from gadget_drone.disk import confined
 from gadget_drone.files import places, writing
-from gadget_drone.tools import confined
 from tests.gadget_drone.conftest import git
 from tests.gadget_drone.files.conftest import Room
 

@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from gadget_api.messages import ToolCallRequest
 from gadget_api.permissions import Decision
 from gadget_drone.agent.permission import judged
-from gadget_drone.environment import child_environment
 from gadget_drone.jobs.jobs import Jobs
 from gadget_drone.permissions.covered import Covered
 from gadget_drone.permissions.decide import decide
 from gadget_drone.permissions.patterns import path_fits
+from gadget_drone.processes.environment import child_environment
+from gadget_drone.processes.supervised import Supervisor
 from gadget_drone.sandbox.probe import probe
 from gadget_drone.sandbox.standing import Standing
-from gadget_drone.supervised import Supervisor
 from gadget_drone.tools.tool import ToolContext, ToolResult
 from gadget_drone.tools.toolbox import Toolbox
 from tests.gadget_drone.permissions.conftest import judge, policy, rule

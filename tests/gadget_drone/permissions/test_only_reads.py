@@ -309,7 +309,7 @@ def test_a_program_that_the_project_may_bring_is_not_run_unasked(
 ) -> None:
     link = tmp_path / "link"
     link.symlink_to(tree)
-    monkeypatch.setattr("gadget_drone.programs._workspaces", {str(tree.resolve())})
+    monkeypatch.setattr("gadget_drone.processes.programs._workspaces", {str(tree.resolve())})
     assert files_only_read("cat README.md", str(tree)) is not None
     monkeypatch.setenv("PATH", f"{entry.format(tree=tree, link=link)}:{os.environ['PATH']}")
     assert files_only_read("cat README.md", str(tree)) is None

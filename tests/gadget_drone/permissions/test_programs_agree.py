@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gadget_api.permissions import Decision
-from gadget_drone.environment import child_environment
+from gadget_drone.processes.environment import child_environment
 from tests.gadget_drone.permissions.conftest import EXAMPLES, judge, policy, rule
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the options of GNU programs")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gadget_api.permissions import Decision
-from gadget_drone.environment import child_environment
+from gadget_drone.processes.environment import child_environment
 from tests.gadget_drone.permissions.conftest import judge, policy, rule
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from gadget_api.drones import Sandbox
-from gadget_drone.environment import child_environment
+from gadget_drone.processes.environment import child_environment
+from gadget_drone.processes.supervised import Supervised
 from gadget_drone.sandbox.probe import probe
 from gadget_drone.sandbox.standing import Standing
-from gadget_drone.supervised import Supervised
 
 OUTPUT, ERRORS = "output-of-a-test", "errors-of-a-test"
 

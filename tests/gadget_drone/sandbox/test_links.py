@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from gadget_drone.environment import child_environment
+from gadget_drone.processes.environment import child_environment
+from gadget_drone.processes.supervised import NotStarted
 from gadget_drone.sandbox.known import KnownRepositories
 from gadget_drone.sandbox.nested import nested_repositories
 from gadget_drone.sandbox.repositories import mend_common, remove_links
 from gadget_drone.sandbox.standing import Standing
-from gadget_drone.supervised import NotStarted
 from tests.gadget_drone.sandbox.conftest import Place
 from tests.gadget_drone.tools.test_shell import until
 

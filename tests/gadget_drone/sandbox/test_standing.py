@@ -15,7 +15,7 @@ import pytest
 
 from gadget_api.messages import ToolCallRequest
 from gadget_drone.jobs.jobs import Jobs
-from gadget_drone.supervised import NotStarted, Supervisor
+from gadget_drone.processes.supervised import NotStarted, Supervisor
 from gadget_drone.tools.tool import ToolContext
 from gadget_drone.tools.toolbox import Toolbox
 from tests.gadget_drone.sandbox.conftest import OUTPUT, Place
@@ -251,7 +251,9 @@ async def test_a_supervisor_that_was_killed_is_replaced_in_the_same_sandbox(plac
     before = await shell(place, SANDBOX)
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     supervisors = [
-        int(pid) for pid in children if b"gadget_drone.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        int(pid)
+        for pid in children
+        if b"gadget_drone.processes.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()
     ]
     assert supervisors
     for pid in supervisors:

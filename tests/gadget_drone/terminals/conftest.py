@@ -12,9 +12,9 @@ from gadget_api import terminals as t
 from gadget_api.errors import ErrorCode, GadgetError, Unavailable
 from gadget_api.ids import new_id
 from gadget_api.model import WireModel
-from gadget_drone.supervised import Supervisor
+from gadget_drone.processes.supervised import Supervisor
 from gadget_drone.terminals.terminals import Terminals
-from gadget_drone.workspace import Workspace
+from gadget_drone.workspace.workspace import Workspace
 from tests.gadget_drone.conftest import project_at
 
 WAIT_S = 20.0

@@ -6,7 +6,7 @@ import pytest
 
 from gadget_api.messages import ToolCallRequest
 from gadget_drone.jobs.jobs import Jobs
-from gadget_drone.supervised import Supervisor
+from gadget_drone.processes.supervised import Supervisor
 from gadget_drone.tools.tool import ToolContext, ToolResult
 from gadget_drone.tools.toolbox import Toolbox
 

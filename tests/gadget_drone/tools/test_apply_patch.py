@@ -9,11 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gadget_drone.disk import confined
 from gadget_drone.editing.diff import unified_diff
 from gadget_drone.editing.hunks import patched
 from gadget_drone.editing.unified import parse_unified
-from gadget_drone.tools import confined
-from gadget_drone.tools.tool import ToolContext, ToolError
+from gadget_drone.errors import ToolError
+from gadget_drone.tools.tool import ToolContext
 from gadget_drone.tools.toolbox import Toolbox
 from tests.gadget_drone.tools.conftest import Run
 

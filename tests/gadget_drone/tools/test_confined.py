@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gadget_drone.tools.confined import relative_target
-from gadget_drone.tools.tool import ToolError
+from gadget_drone.disk.confined import relative_target
+from gadget_drone.errors import ToolError
 from tests.gadget_drone.conftest import git
 from tests.gadget_drone.tools.conftest import Run
 

@@ -11,8 +11,9 @@ import pytest
 
 from gadget_api.messages import ToolCallRequest
 from gadget_drone.doctor import examine
+from gadget_drone.errors import ToolError
 from gadget_drone.tools.entry_points import find_tools
-from gadget_drone.tools.tool import SideEffect, ToolContext, ToolError
+from gadget_drone.tools.tool import SideEffect, ToolContext
 from gadget_drone.tools.toolbox import BUILT_IN, Preview, Toolbox
 
 HOWTO = Path(__file__).parents[3] / "docs/howto/add-a-tool.md"

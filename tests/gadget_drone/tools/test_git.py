@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from gadget_api.messages import ToolCallRequest
+from gadget_drone.processes.supervised import Supervisor
 from gadget_drone.sandbox.standing import Standing
-from gadget_drone.supervised import Supervisor
 from gadget_drone.tools.tool import ToolContext
 from gadget_drone.tools.toolbox import Toolbox
 from tests.gadget_drone.sandbox.conftest import need_sandbox

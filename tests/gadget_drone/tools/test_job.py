@@ -11,7 +11,7 @@ import pytest
 
 from gadget_drone.jobs.jobs import MAX_JOBS, Jobs
 from gadget_drone.jobs.ring import RING_BYTES, Ring
-from gadget_drone.supervised import Supervisor
+from gadget_drone.processes.supervised import Supervisor
 from gadget_drone.tools.tool import ToolContext, ToolResult
 from tests.gadget_drone.tools.conftest import Run
 from tests.gadget_drone.tools.test_shell import file_with, is_running, until
@@ -203,7 +203,7 @@ async def test_close_ends_all_and_gives_everything_back(project: Path, run: Run,
 DRONE = """
 import asyncio, pathlib, sys
 from gadget_api.messages import ToolCallRequest
-from gadget_drone.supervised import Supervisor
+from gadget_drone.processes.supervised import Supervisor
 from gadget_drone.tools.tool import ToolContext
 from gadget_drone.tools.toolbox import Toolbox
 here = pathlib.Path(sys.argv[1])

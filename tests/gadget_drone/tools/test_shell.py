@@ -183,7 +183,7 @@ async def test_a_cancel_ends_whatever_tries_to_get_away(command: str, project: P
 DRONE = """
 import asyncio, pathlib, sys
 from gadget_api.messages import ToolCallRequest
-from gadget_drone.supervised import Supervisor
+from gadget_drone.processes.supervised import Supervisor
 from gadget_drone.tools.tool import ToolContext
 from gadget_drone.tools.toolbox import Toolbox
 here = pathlib.Path(sys.argv[1])
@@ -288,7 +288,7 @@ async def test_a_full_disk_costs_the_file_not_the_command(project: Path) -> None
     drone = f"""
 import asyncio, pathlib, resource, signal
 from gadget_api.messages import ToolCallRequest
-from gadget_drone.supervised import Supervisor
+from gadget_drone.processes.supervised import Supervisor
 from gadget_drone.tools.tool import ToolContext
 from gadget_drone.tools.toolbox import Toolbox
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

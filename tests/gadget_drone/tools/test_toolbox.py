@@ -8,7 +8,8 @@ from pydantic import BaseModel, Field
 
 from gadget_api.messages import ToolCallRequest
 from gadget_api.permissions import Access, Capability
-from gadget_drone.tools.tool import SideEffect, Tool, ToolContext, ToolError, ToolResult, tool
+from gadget_drone.errors import ToolError
+from gadget_drone.tools.tool import SideEffect, Tool, ToolContext, ToolResult, tool
 from gadget_drone.tools.toolbox import Preview, Toolbox
 
 

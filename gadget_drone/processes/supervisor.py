@@ -41,7 +41,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from gadget_drone.sandbox.enter import Inside
+from gadget_drone.processes.enter import Inside
 
 GRACE_S = 2.0
 """Between being asked to end and SIGKILL; with the rest it keeps a cancel under the 5 s that are promised."""

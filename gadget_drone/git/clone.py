@@ -14,9 +14,9 @@ from typing import Any
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.projects import is_local_git_url, is_remote_git_url
 from gadget_api.work_order import OrderProject
-from gadget_drone.git_settings import ON_CLONE, Stamp, git_environment, stamp
-from gadget_drone.process_group import kill_group
-from gadget_drone.programs import find_program, program
+from gadget_drone.git.settings import ON_CLONE, Stamp, git_environment, stamp
+from gadget_drone.processes.process_group import kill_group
+from gadget_drone.processes.programs import find_program, program
 
 OnProgress = Callable[[int | None, str], None]
 """Takes percent (None: unknown) and what git does now; called on the event loop."""

@@ -22,7 +22,7 @@ from typing import Any
 import orjson
 
 from gadget_api.errors import ErrorCode, GadgetError
-from gadget_drone.durable import replace_file, sync_directory
+from gadget_drone.disk.durable import replace_file, sync_directory
 
 _REWRITE_BYTES = 1024 * 1024
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.events import BlobRef
 from gadget_api.ids import new_id
-from gadget_drone.server import Server
+from gadget_drone.service.server import Server
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ import re
 import stat
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,12 +25,11 @@ from gadget_api.model import WireModel, utc_now
 from gadget_api.projects import Slug
 from gadget_api.work_order import OrderProject
 from gadget_api.workspace_files import WORKSPACE_VERSION, WorkOrderFile, WorkspaceFile
-from gadget_drone.durable import remove_file, replace_file
-from gadget_drone.git import ask_git, is_checkout_of
-from gadget_drone.journal import Summary, summarize
-from gadget_drone.programs import keep_out_of
+from gadget_drone.disk.durable import remove_file, replace_file
+from gadget_drone.git.clone import ask_git, is_checkout_of
+from gadget_drone.processes.programs import keep_out_of
 from gadget_drone.sandbox.repositories import mend_common, remove_links
-from gadget_drone.workspace_lock import Holder, holder_of, note_connection, note_lag, take_lock
+from gadget_drone.workspace.lock import note_connection, note_lag, take_lock
 
 GADGET_DIR = ".gadget"
 REASON = "reason.txt"
@@ -146,7 +145,7 @@ class Workspace:
         """The accepted work order; None when there is none. A damaged one is moved aside, with a warning."""
         path = self.gadget_dir / "work-order.json"
         try:
-            return WorkOrderFile.model_validate_json(_read(path))
+            return WorkOrderFile.model_validate_json(read_file(path))
         except FileNotFoundError:
             return None
         except ValueError:
@@ -181,61 +180,6 @@ class Workspace:
         if place.is_symlink():
             raise _refused(f"{place} is a symlink: move it away, or start the drone where it leads.")
         return place
-
-
-@dataclass(frozen=True)
-class WorkspaceView:
-    """A workspace as seen from outside, its lock untouched."""
-
-    dir: Path
-    file: WorkspaceFile | None
-    """None: no drone has worked here, or `workspace.json` is damaged."""
-    work_order: WorkOrderFile | None
-    holder: Holder | None
-    """The drone that works here now."""
-    journals: Mapping[str, Summary]
-    """Of the turns that are not acknowledged yet, by their ids."""
-    waiting_outputs: tuple[int, ...]
-    """The sizes, in bytes, of the large outputs that wait to be uploaded."""
-    damaged: tuple[str, ...]
-    """Names of files that do not parse."""
-    set_aside: Mapping[str, str]
-    """The `corrupt-<time>/` folders, and why each is there."""
-
-
-def inspect_workspace(directory: Path) -> WorkspaceView:
-    """What `directory` holds; writes nothing. Raises OSError when it cannot be read."""
-    gadget_dir = directory / GADGET_DIR
-    damaged: list[str] = []
-
-    def load(name: str, model: type[Model]) -> Model | None:
-        try:
-            return model.model_validate_json(_read(gadget_dir / name))
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except ValueError:
-            damaged.append(name)
-            return None
-
-    journals = {path.stem: summarize(path) for path in sorted((gadget_dir / "journal").glob("*.ndjson"))}
-    damaged += [f"journal/{turn}.ndjson" for turn, summary in journals.items() if summary.is_damaged]
-    return WorkspaceView(
-        dir=directory,
-        file=load("workspace.json", WorkspaceFile),
-        work_order=load("work-order.json", WorkOrderFile),
-        holder=holder_of(gadget_dir / "lock"),
-        journals=journals,
-        waiting_outputs=tuple(path.stat().st_size for path in (gadget_dir / "blobs").glob("*.blob")),
-        damaged=tuple(damaged),
-        set_aside={folder.name: _reason_in(folder) for folder in sorted(gadget_dir.glob("corrupt-*"))},
-    )
-
-
-def _reason_in(folder: Path) -> str:
-    try:
-        return (folder / REASON).read_text().strip()
-    except (FileNotFoundError, NotADirectoryError):
-        return "nobody wrote down why"
 
 
 def _refused(message: str) -> GadgetError:
@@ -304,7 +248,7 @@ def _load_workspace_file(directory: Path, hostname: str, warnings: list[str]) ->
     path = gadget_dir / "workspace.json"
     has_lost_id = False
     try:
-        file = _parse_workspace_file(_read(path))
+        file = _parse_workspace_file(read_file(path))
     except FileNotFoundError:
         file = _fresh_workspace_file(directory, hostname, None)
     except ValueError:
@@ -339,7 +283,7 @@ def _workspace_id_in(path: Path) -> str | None:
     """The id in a `workspace.json` that does not parse, where one can be made out: with it the server still knows the
     drone, and the turn it left."""
     try:
-        found = _WORKSPACE_ID.search(_read(path))
+        found = _WORKSPACE_ID.search(read_file(path))
     except ValueError:
         return None
     return found[1].decode() if found is not None else None
@@ -356,7 +300,7 @@ def _parse_workspace_file(data: bytes) -> WorkspaceFile:
     return file
 
 
-def _read(path: Path) -> bytes:
+def read_file(path: Path) -> bytes:
     """Raises OSError, and ValueError where there is no regular file: a link, a pipe, a directory."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -19,10 +19,10 @@ from tempfile import TemporaryFile
 from typing import Protocol
 
 from gadget_api.errors import ErrorCode, GadgetError
-from gadget_drone.git_settings import HARMLESS, Settings, git_environment, user_settings
-from gadget_drone.pipes import CHUNK_BYTES, open_pipe
-from gadget_drone.programs import find_program
-from gadget_drone.supervised import NotStarted, Supervised
+from gadget_drone.git.settings import HARMLESS, Settings, git_environment, user_settings
+from gadget_drone.processes.pipes import CHUNK_BYTES, open_pipe
+from gadget_drone.processes.programs import find_program
+from gadget_drone.processes.supervised import NotStarted, Supervised
 
 TIMEOUT_S = 120.0
 MAX_PRINTED_BYTES = 16 * 2**20

@@ -20,16 +20,16 @@ from gadget_api.workspace_files import WorkOrderFile
 from gadget_drone.agent.decisions import Decisions
 from gadget_drone.agent.emitter import Emitter
 from gadget_drone.agent.inbox import Inbox
-from gadget_drone.agent.resumption import Resumption, taken_over
-from gadget_drone.journal import Journal
-from gadget_drone.link import Handler
-from gadget_drone.occupancy import Occupancy
-from gadget_drone.recovery import LeftTurn, find_left_turn, forget, go_on, journal_path, load_journal
-from gadget_drone.station import Station
-from gadget_drone.stream import EventStream, Send
+from gadget_drone.service.link import Handler
+from gadget_drone.turn.journal import Journal
+from gadget_drone.turn.presence import Presence
+from gadget_drone.turn.recovery import LeftTurn, find_left_turn, forget, go_on, journal_path, load_journal
+from gadget_drone.turn.resumption import Resumption, taken_over
 from gadget_drone.turn.scope import DroneScope, TurnScope
+from gadget_drone.turn.stream import EventStream, Send
 from gadget_drone.turn.work import work
-from gadget_drone.workspace import Workspace
+from gadget_drone.workspace.occupancy import Occupancy
+from gadget_drone.workspace.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class Turns:
         self,
         workspace: Workspace,
         occupancy: Occupancy,
-        station: Station,
+        presence: Presence,
         drone: DroneScope,
         send: Send,
         greet: Callable[[], None],
@@ -59,7 +59,7 @@ class Turns:
         """`send` is the link's; `greet` says anew to the server what the drone does."""
         self._workspace = workspace
         self._occupancy = occupancy
-        self._station = station
+        self._presence = presence
         self._drone = drone
         self._send = send
         self._greet = greet
@@ -99,7 +99,7 @@ class Turns:
     async def become_available(self) -> None:
         """Tells the server, if it is so. Raises GadgetError."""
         if self.is_idle:
-            await self._station.report(DroneStatus.AVAILABLE)
+            await self._presence.report(DroneStatus.AVAILABLE)
 
     async def say_what_runs(self) -> bool:
         """The connection stands: tells the server of the turn at work, and sends what it lacks; whether there is one.
@@ -107,8 +107,8 @@ class Turns:
         turn = self._turn
         if turn is None:
             return False
-        await self._station.report(DroneStatus.BUSY)
-        await self._station.call("requestWorkspaceMode", c.DroneWorkspaceMode(mode=self._occupancy.mode))
+        await self._presence.report(DroneStatus.BUSY)
+        await self._presence.call("requestWorkspaceMode", c.DroneWorkspaceMode(mode=self._occupancy.mode))
         turn.stream.resend()
         return True
 
@@ -180,9 +180,9 @@ class Turns:
         turn.task = self.tasks.create_task(self._run(turn), name="turn")
 
     async def _run(self, turn: TurnScope) -> None:
-        self._station.status = DroneStatus.BUSY
+        self._presence.status = DroneStatus.BUSY
         pump = self.tasks.create_task(self._send_events(turn), name="pump")
-        noting = self.tasks.create_task(_to_the_end(self._station.save), name="note")
+        noting = self.tasks.create_task(_to_the_end(self._presence.save), name="note")
         try:
             if not turn.journal.is_complete:
                 await turn.stream.acknowledged()  # what a crash left: the server's history has it then
@@ -215,7 +215,7 @@ class Turns:
         begin = c.DroneWorkspaceMode(mode=WorkspaceMode.AGENT, turn_id=order.turn.id, epoch=order.epoch)
         while True:
             try:
-                await self._station.call("requestWorkspaceMode", begin)
+                await self._presence.call("requestWorkspaceMode", begin)
                 return
             except GadgetError as exc:
                 if exc.code is ErrorCode.STALE_EPOCH:
@@ -248,7 +248,7 @@ class Turns:
         if self._turn is not None:
             return  # another one was accepted while the last was let go of twice
         with suppress(GadgetError):  # the link is down: the next connection says it
-            await asyncio.gather(self._station.enter_mode(WorkspaceMode.IDLE), self.become_available())
+            await asyncio.gather(self._presence.enter_mode(WorkspaceMode.IDLE), self.become_available())
 
     async def cancel(self, ask: c.CancelTurn) -> None:
         turn = self._at_work(ask.turn_id)
@@ -328,7 +328,7 @@ class Turns:
         answered = self._recovery = asyncio.get_running_loop().create_future()
         self._question = new_id()
         try:
-            await self._station.call(
+            await self._presence.call(
                 "requestCrashRecovery",
                 c.RequestCrashRecovery(
                     workspace_id=self._workspace.file.workspace_id,

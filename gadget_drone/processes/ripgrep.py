@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gadget_drone.environment import child_environment
-from gadget_drone.programs import find_beside_python, find_program
-from gadget_drone.tools.tool import ToolError
+from gadget_drone.errors import ToolError
+from gadget_drone.processes.environment import child_environment
+from gadget_drone.processes.programs import find_beside_python, find_program
 
 TIMEOUT_S = 30.0
 VISIBLE = ("--hidden", "--no-require-git", "--glob=!.git", "--glob=!.gadget")

@@ -14,7 +14,7 @@ from gadget_api.commands import Done
 from gadget_api.errors import ErrorCode, ErrorInfo, GadgetError, InvalidInput, Unavailable, failure
 from gadget_api.model import WireModel
 from gadget_api.protocol import PROTOCOL_VERSION, Peer, SocketEvent, events_between
-from gadget_drone.wire import Answer, Refused, Wire
+from gadget_drone.service.wire import Answer, Refused, Wire
 
 log = logging.getLogger(__name__)
 

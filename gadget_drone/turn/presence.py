@@ -12,14 +12,14 @@ from gadget_api.errors import GadgetError
 from gadget_api.lag import Lag
 from gadget_api.model import WireModel
 from gadget_api.workspace import WorkspaceMode
-from gadget_drone.occupancy import Occupancy
-from gadget_drone.workspace import Workspace
+from gadget_drone.workspace.occupancy import Occupancy
+from gadget_drone.workspace.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
-class Station:
+class Presence:
     workspace: Workspace
     occupancy: Occupancy
     lag: Lag

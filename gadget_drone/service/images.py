@@ -9,10 +9,10 @@ from pathlib import Path
 from gadget_api.errors import GadgetError
 from gadget_api.images import ImageRef, image_id
 from gadget_api.messages import Compaction, Message, ToolMessage, UserMessage
-from gadget_drone.durable import replace_file
-from gadget_drone.server import Server
+from gadget_drone.disk.durable import replace_file
+from gadget_drone.service.server import Server
+from gadget_drone.service.uploads import Uploads
 from gadget_drone.tools.tool import Image
-from gadget_drone.uploads import Uploads
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from gadget_drone.environment import child_environment
-from gadget_drone.programs import program, search_path
+from gadget_drone.processes.environment import child_environment
+from gadget_drone.processes.programs import program, search_path
 
 Settings = tuple[tuple[str, str], ...]
 Stamp = tuple[int, ...] | None

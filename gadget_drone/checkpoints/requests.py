@@ -12,7 +12,7 @@ from gadget_api.errors import Conflict, ErrorCode
 from gadget_api.work_order import OrderProject
 from gadget_drone.checkpoints.checkpoints import Checkpoints
 from gadget_drone.checkpoints.limits import CheckpointError
-from gadget_drone.workspace import Workspace
+from gadget_drone.workspace.workspace import Workspace
 
 log = logging.getLogger(__name__)
 

@@ -64,3 +64,10 @@ def let_in(project: str, path: str) -> None:
                     give_back(directory)
             finally:
                 os.close(directory)
+
+
+def is_git_directory(path: str) -> bool:
+    """Whether git would take the directory `path`, which is no link, for a git directory, whatever its name: a bare
+    repository, or a `.git` that is elsewhere (`git init --separate-git-dir`)."""
+    is_one = not os.path.islink(path) and all(os.path.isdir(f"{path}/{name}") for name in ("objects", "refs"))
+    return is_one and os.path.lexists(f"{path}/HEAD")

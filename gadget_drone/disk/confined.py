@@ -19,9 +19,9 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from gadget_api.errors import ErrorCode
-from gadget_drone.sandbox.repositories import is_git_directory
-from gadget_drone.tools.clip import quoted
-from gadget_drone.tools.tool import ToolError
+from gadget_drone.clip import quoted
+from gadget_drone.disk.links import is_git_directory
+from gadget_drone.errors import ToolError
 
 MAX_WHOLE_FILE_BYTES = 32 * 1024 * 1024
 """The largest file that is read or replaced in one piece."""

@@ -5,7 +5,7 @@ import os
 import signal
 from pathlib import Path
 
-from gadget_drone.supervisor import GRACE_S
+from gadget_drone.processes.supervisor import GRACE_S
 
 CONFIRM_S = 2.0
 """For the kernel to end what was killed."""

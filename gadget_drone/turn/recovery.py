@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from gadget_api.commands import CrashRecoveryResponse, RecoveryAction
 from gadget_api.errors import Conflict, ErrorCode
 from gadget_api.events import turn_event
-from gadget_drone.agent.resumption import Resumption, rebuilt, resumed
-from gadget_drone.journal import Journal, JournalDamaged
-from gadget_drone.workspace import Workspace
+from gadget_drone.turn.journal import Journal, JournalDamaged
+from gadget_drone.turn.resumption import Resumption, rebuilt, resumed
+from gadget_drone.workspace.workspace import Workspace
 
 log = logging.getLogger(__name__)
 

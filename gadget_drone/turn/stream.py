@@ -18,7 +18,7 @@ from gadget_api.events import MAX_EVENT_BYTES, TurnEvent
 from gadget_api.model import iso
 from gadget_api.providers import ModelPrice
 from gadget_api.turns import TurnStats
-from gadget_drone.journal import Entry, Journal
+from gadget_drone.turn.journal import Entry, Journal
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from gadget_api.history import TurnHistory, prompt_messages
 from gadget_api.messages import Compaction, Message
 from gadget_api.work_order import WorkOrder
 from gadget_drone.agent.conversation import Conversation, Log, call_ids
-from gadget_drone.images import Images, images_of
-from gadget_drone.server import Server
+from gadget_drone.service.images import Images, images_of
+from gadget_drone.service.server import Server
 
 _MAX_SESSIONS = 4
 """A history may have tens of megabytes; a drone seldom works for more sessions than this in turn."""

@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gadget_drone.environment import child_environment
-from gadget_drone.process_group import CONFIRM_S
-from gadget_drone.supervisor import GRACE_S
+from gadget_drone.processes.environment import child_environment
+from gadget_drone.processes.process_group import CONFIRM_S
+from gadget_drone.processes.supervisor import GRACE_S
 
-_PACKAGES = str(Path(__file__).parent.parent)
-_PROGRAM = f"import sys; sys.path.append({_PACKAGES!r}); from gadget_drone.supervisor import main; main()"
+_PACKAGES = str(Path(__file__).parents[2])
+_PROGRAM = f"import sys; sys.path.append({_PACKAGES!r}); from gadget_drone.processes.supervisor import main; main()"
 """Without `site`, which takes longer than all else, our own packages are not found."""
 
 

@@ -1,0 +1,1 @@
+"""Paths and files: no way out of a directory, no half-written file."""

@@ -1,0 +1,1 @@
+"""Child processes: found, started, watched over, ended with the drone."""
