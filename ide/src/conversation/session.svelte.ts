@@ -7,7 +7,6 @@ import type {
   ChatTurn,
   DroneRegistration,
   Inquiry,
-  Pushes,
   SessionLock,
   TurnEvent,
   WorkspaceMode,
@@ -20,10 +19,6 @@ import { TurnView } from "./turn.svelte";
 import { newId } from "./ids";
 
 const OLDER = 100; // turns at a time
-const EVENT_TYPES = [
-  ...["thinking", "response", "toolStarted", "toolOutput", "toolCall", "step", "steered", "notice", "inquiryAsked"],
-  ...["inquiryAnswered", "compacted", "checkpoint", "titled", "workOrderComplete"],
-] as (TurnEvent["type"] & keyof Pushes)[];
 
 export class SessionView {
   doc = $state.raw<ChatSession | null>(null);
@@ -55,7 +50,9 @@ export class SessionView {
   open(): void {
     const { connection } = this;
     this.stops = [
-      ...EVENT_TYPES.map((type) => connection.on(type, (event) => this.receive(event as TurnEvent))),
+      connection.onAny((name, payload) => {
+        if (isTurnEvent(name, payload)) this.receive(payload);
+      }),
       connection.on("turnStatus", ({ turn }) => {
         if (turn.session === this.id) this.putTurn(turn);
       }),
@@ -281,6 +278,11 @@ export class SessionView {
     for (const event of this.early.get(doc._id) ?? []) view.apply(event);
     this.early.delete(doc._id);
   }
+}
+
+/** Recognises an event by its shape, not by a list: an event type of a newer service has a `seq` that counts, too. */
+function isTurnEvent(name: string, payload: unknown): payload is TurnEvent {
+  return typeof payload === "object" && payload !== null && "seq" in payload && "type" in payload && payload.type === name;
 }
 
 function isOver(turn: ChatTurn): boolean {

@@ -260,6 +260,8 @@ export class TurnView {
         };
         this.settle();
         break;
+      default:
+        event satisfies never; // svelte-check fails on an event without a case; one of a newer service is ignored
     }
   }
 

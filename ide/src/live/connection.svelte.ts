@@ -3,10 +3,10 @@ import { io, type Socket } from "socket.io-client";
 
 import { ApiError } from "../api/http";
 import { pageKey } from "../api/page-key";
-import type { ErrorCode, ErrorInfo, Pushes, Requests } from "../api/types";
+import type { ErrorCode, ErrorInfo, ProtocolVersion, Pushes, Requests } from "../api/types";
 import { t } from "../text";
 
-const PROTOCOL_VERSION = 1;
+const PROTOCOL_VERSION: ProtocolVersion = 1; // svelte-check fails when gadget_api has another
 const CALL_MS = 15_000;
 
 export type ConnectionState = "connecting" | "online" | "lost" | "refused" | "closed";
@@ -85,6 +85,12 @@ export class Connection {
   on<Name extends keyof Pushes>(name: Name, listener: Listener<Name>): () => void {
     this.socket.on(name as string, listener as (payload: unknown) => void);
     return () => this.socket.off(name as string, listener as (payload: unknown) => void);
+  }
+
+  /** Listens to everything that the service sends, also to names that this page does not know. */
+  onAny(listener: (name: string, payload: unknown) => void): () => void {
+    this.socket.onAny(listener);
+    return () => this.socket.offAny(listener);
   }
 
   /** A request and its answer. Raises ApiError: refused, or not answered in time. Nothing is kept for later. */
