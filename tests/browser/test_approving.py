@@ -46,7 +46,7 @@ def test_what_is_typed_denies_and_nothing_that_allows_is_in_reach_of_it(stage: S
     expect(card.get_by_role("button")).to_have_text(["Allow once", "Always…", "Deny", "Deny and tell it"])
     expect(card.get_by_role("textbox")).to_have_count(0)
     card.get_by_role("button", name="Deny and tell it").click()
-    field = card.get_by_label("What it shall do instead")
+    field = card.get_by_label("What the agent should do instead")
     expect(field).to_be_focused()
     expect(card.get_by_role("button")).to_have_text(["Deny and tell it", "Back"])
     assert violations(page) == []
@@ -83,7 +83,7 @@ def test_words_that_are_put_away_go_with_nothing_and_escape_stops_no_turn(stage:
     expect(card.get_by_role("button", name="Deny and tell it")).to_be_focused()
     expect(page.get_by_role("button", name="Stop", exact=True)).to_be_enabled()
     page.keyboard.press("Enter")
-    expect(card.get_by_label("What it shall do instead")).to_have_value("")
+    expect(card.get_by_label("What the agent should do instead")).to_have_value("")
     card.get_by_role("button", name="Back").click()
     card.get_by_role("button", name="Allow once").click()
     assert taken(stage, inquiry) == {"choice": "once", "text": None}
