@@ -1,4 +1,4 @@
-/** REST: JSON in and out, and every failure one kind of error that says what to do. */
+/** REST requests in JSON. Every failure is an ApiError, whose message says what to do. */
 import type { ErrorCode, Problem } from "./types";
 import { marked } from "../disguise";
 import { t } from "../text";
@@ -7,13 +7,13 @@ import { PAGE_HEADER, pageKey } from "./page-key";
 const PREFIX = "/api/v1";
 const MOST_MS = 30_000;
 const MOST_FILE_MS = 600_000;
-const KEPT_MS = 60_000; // a file that the browser is still taking
+const KEPT_MS = 60_000; // how long the browser has to save a download
 
 export class ApiError extends Error {
   constructor(
     readonly code: ErrorCode,
     message: string,
-    /** HTTP status; 0 when nothing answered. */
+    /** The HTTP status; 0 without a response. */
     readonly status: number,
   ) {
     super(message);
@@ -22,37 +22,37 @@ export class ApiError extends Error {
 
 type Method = "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
 
-/** Told when the service says that nobody is signed in. */
+/** Called when the service answers that nobody is signed in. */
 let whenSignedOut: () => void = () => {};
 export function onSignedOut(listener: () => void): void {
   whenSignedOut = listener;
 }
 
-/** Raises ApiError. `undefined` for an answer without a body. */
+/** Sends a request and returns its JSON; `undefined` for a response without a body. Throws ApiError. */
 export async function request<Answer>(method: Method, path: string, body?: unknown): Promise<Answer> {
   const given = body === undefined ? {} : { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
   const answer = await send(method, path, given);
   return (answer.status === 204 ? undefined : await answer.json()) as Answer;
 }
 
-/** Bytes up, JSON back: images. */
+/** Uploads bytes, such as an image, and returns the JSON of the response. */
 export async function upload<Answer>(path: string, bytes: Blob): Promise<Answer> {
   const headers = { "Content-Type": bytes.type || "application/octet-stream" };
   const answer = await send("POST", path, { body: bytes, headers });
   return (await answer.json()) as Answer;
 }
 
-/** The text at `path`. */
+/** Returns the text at `path`. */
 export async function text(path: string): Promise<string> {
   return (await send("GET", path)).text();
 }
 
-/** The bytes at `path`. */
+/** Returns the bytes at `path`. */
 export async function blob(path: string): Promise<Blob> {
   return (await send("GET", path, { mostMs: MOST_FILE_MS })).blob();
 }
 
-/** Saves what is at `path` as a file, under the name that the service gives it. */
+/** Downloads `path` to a file. The service names it. */
 export async function download(path: string): Promise<void> {
   const answer = await send("GET", path, { mostMs: MOST_FILE_MS });
   const named = answer.headers.get("Content-Disposition") ?? "";
@@ -69,11 +69,11 @@ export interface Sent {
   headers?: Record<string, string>;
   cache?: RequestCache;
   mostMs?: number;
-  /** Statuses that are answers, and no failures. */
+  /** Error statuses that the caller handles: they do not throw. */
   alsoFine?: number[];
 }
 
-/** Raises ApiError, unless the answer is one. */
+/** Sends a request. Throws ApiError for an error status and without a response. */
 export async function send(method: Method, path: string, sent: Sent = {}): Promise<globalThis.Response> {
   const { body = null, cache, mostMs = MOST_MS, alsoFine = [] } = sent;
   const key = pageKey();
@@ -92,13 +92,13 @@ export async function send(method: Method, path: string, sent: Sent = {}): Promi
   throw new ApiError(problem?.code ?? "internal", problem?.detail ?? t.errors.status(answer.status), answer.status);
 }
 
-/** `?a=1&b=2` of what is there. */
+/** Returns `?a=1&b=2` for the fields that have a value. */
 export function query(fields: Record<string, string | number | boolean | null | undefined>): string {
   const given = Object.entries(fields).filter(([, value]) => value !== undefined && value !== null && value !== "");
   return given.length ? `?${new URLSearchParams(given.map(([key, value]) => [key, String(value)]))}` : "";
 }
 
-/** What a person is told of whatever was thrown. */
+/** Returns the text that the user sees for an exception. */
 export function said(error: unknown): string {
   return marked(error instanceof Error ? error.message : String(error));
 }

@@ -1,4 +1,4 @@
-/** What the service keeps, by name. */
+/** The REST requests, by name. */
 import { query, request, upload } from "./http";
 import { dropPageKey, keepPageKey } from "./page-key";
 import type {
@@ -47,7 +47,7 @@ export interface Page<Item> {
   nextCursor: string | null;
 }
 
-const MOST = 200; // of a page
+const MOST = 200; // items of a page
 const MOST_PAGES = 20;
 
 async function all<Item>(path: string, fields: Record<string, string> = {}): Promise<Item[]> {

@@ -1,4 +1,4 @@
-/** What was typed and not sent, per session, and the prompts that were sent: kept in this browser. */
+/** Stores unsent prompt drafts of each session, and the history of sent prompts, in this browser. */
 
 const DRAFTS = "gadget.drafts";
 const HISTORY = "gadget.prompts";
@@ -24,12 +24,12 @@ export function rememberPrompt(text: string, kept: Kept = localStorage): void {
   write(kept, HISTORY, [text, ...others].slice(0, MOST_PROMPTS));
 }
 
-/** What is left of the prompt, now that `sent` is gone: what was written on behind it; all of it, where it is another. */
+/** Returns what remains of the prompt after `sent` was sent: the text typed behind it, or all of another text. */
 export function leftOf(prompt: string, sent: string): string {
   return prompt.startsWith(sent) ? prompt.slice(sent.length).trimStart() : prompt;
 }
 
-/** Walks through the prompts that were sent: `older()` and `newer()`, and back to what was being typed. */
+/** Moves through the sent prompts with `older()` and `newer()`, and back to the draft. */
 export class PromptHistory {
   private at = -1;
   private typed = "";
@@ -67,6 +67,6 @@ export function write(kept: Kept, key: string, value: unknown): void {
   try {
     kept.setItem(key, JSON.stringify(value));
   } catch {
-    // The browser's room is full: a draft that is not kept is no reason to stop typing.
+    // The browser's storage is full. The user can type on without a stored draft.
   }
 }

@@ -1,4 +1,4 @@
-/** The files that an `@` may become: asked for a moment after the last key, the newest question alone counts. */
+/** Completes an `@` mention: searches files shortly after the last key. Only the newest search counts. */
 import { said } from "../api/http";
 import { filesOf } from "../api/files";
 import type { Mention } from "./mentions";
@@ -8,22 +8,22 @@ const MOST = 12; // files in the list
 
 export class Mentioning {
   paths = $state.raw<string[]>([]);
-  /** Which of them is chosen. */
+  /** The index of the selected file. */
   at = $state(0);
-  /** Why there are none, for a person; null where there may be. */
+  /** Why files cannot be searched, as a text for the user; null if they can. */
   why = $state<string | null>(null);
   mention = $state.raw<Mention | null>(null);
-  /** Whether the answer to what is typed now is there. */
+  /** Whether `files` is the result for the current query. */
   isCurrent = $state(false);
 
   private waits: ReturnType<typeof setTimeout> | undefined;
   private asked = 0;
-  /** The `@` that was closed stays closed. */
+  /** The position of an `@` whose list the user closed: it stays closed. */
   private closedAt: number | null = null;
 
   constructor(private readonly session: string) {}
 
-  /** Follows what is typed; null: no mention. */
+  /** Updates the list for the current mention; null if the caret is not in one. */
   follow(mention: Mention | null): void {
     if (mention === null) this.closedAt = null;
     if (mention === null || mention.from === this.closedAt) {

@@ -1,4 +1,4 @@
-/** A turn as the page shows it: what its events add up to. The same for a live stream, a replay, and what is stored. */
+/** Builds the view of a turn from its events. Live streams, replays and stored events give the same view. */
 import type {
   ChatTurn,
   Compacted,
@@ -20,7 +20,7 @@ const FRESH_INQUIRY = {
   ...{ status: "pending" as const, detail: "", isDiff: false, choices: [], takesText: false, verdicts: [], rule: null },
   ...{ answer: null, answeredAt: null },
 };
-const MOST_OUTPUT = 100_000; // characters of live output that are kept; the whole comes with the result
+const MOST_OUTPUT = 100_000; // characters of live output; the result has the rest
 
 export class WrittenItem {
   readonly kind: "thinking" | "text";
@@ -39,7 +39,7 @@ export type ToolState = "running" | "done" | "failed" | "denied" | "unknown";
 export class ToolItem {
   readonly kind = "tool";
   state = $state<ToolState>("running");
-  /** What it has printed so far. */
+  /** The output so far. */
   output = $state("");
   isOutputCut = $state(false);
   result = $state.raw<ToolCall | null>(null);
@@ -102,18 +102,18 @@ export class TurnView {
   items = $state.raw<Item[]>([]);
   todo = $state.raw<TodoEntry[] | null>(null);
   changed = $state.raw<ChangedFile[]>([]);
-  /** Tokens that the last model call read and wrote: what the context holds. */
+  /** Tokens in the context: the input and output of the last model call. */
   contextTokens = $state<number | null>(null);
-  /** Where its content comes from: the stream, what is stored (to be asked for), or nowhere yet. */
+  /** Where the content comes from: the live stream, the stored events, or nowhere yet. */
   source = $state<"none" | "loading" | "stored" | "stream">("none");
   loadError = $state<string | null>(null);
-  /** Whether its drone keeps checkpoints: it can be asked what changed, then. */
+  /** Whether the drone makes checkpoints. If so, the service can return a diff of the turn. */
   hasCheckpoints = $state(false);
 
   private nextId = 0;
   private writing: { thinking: WrittenItem | null; text: WrittenItem | null } = { thinking: null, text: null };
   private tools = new Map<string, ToolItem>();
-  /** While it runs: to begin anew where a later epoch takes the place of the end. */
+  /** The events of a running turn, for `rewind`. */
   private events: TurnEvent[] = [];
 
   constructor(doc: ChatTurn) {
@@ -128,7 +128,7 @@ export class TurnView {
     return this.doc.status === "finished" || this.doc.status === "error" || this.doc.status === "cancelled";
   }
 
-  /** Takes newer word of where it stands; an older one is not news. */
+  /** Replaces the document of the turn, unless `doc` is older. */
   update(doc: ChatTurn): void {
     const isOlder = doc.epoch < this.doc.epoch || (doc.epoch === this.doc.epoch && doc.lastSeq < this.doc.lastSeq);
     if (isOlder && !(isEnd(doc) && !this.isOver)) return;
@@ -146,7 +146,7 @@ export class TurnView {
     this.show(event);
   }
 
-  /** Forgets its events from `seq` on: others take their place. */
+  /** Drops the events from `seq` on: events of a later epoch replace them. */
   rewind(seq: number): void {
     const kept = this.events.filter((event) => event.seq < seq);
     this.clear();
@@ -154,7 +154,7 @@ export class TurnView {
     for (const event of kept) this.show(event);
   }
 
-  /** Its content as it is stored, in the place of nothing. */
+  /** Shows the stored events. Does nothing if live events are shown already. */
   load(events: TurnEvent[]): void {
     if (this.source === "stream") return;
     this.clear();
@@ -167,9 +167,9 @@ export class TurnView {
     return this.items.find((item): item is InquiryItem => item.kind === "inquiry" && item.inquiry._id === id) ?? null;
   }
 
-  /** Shows a question that is known from elsewhere, or brings it up to date. */
+  /** Adds or updates a question that did not come as an event of the turn. */
   putInquiry(given: Inquiry): void {
-    // What a drone leaves out of an event is as it is at first.
+    // A drone leaves out fields that have their default value.
     const inquiry = { ...FRESH_INQUIRY, ...given };
     const known = this.inquiry(inquiry._id);
     if (known !== null) known.inquiry = inquiry;
@@ -195,7 +195,7 @@ export class TurnView {
     if (open !== null) return open;
     const made = new WrittenItem(this.nextId++, kind, since);
     this.writing[kind] = made;
-    // What was thought comes before what was said, whichever was heard first.
+    // Thinking stands before the answer, also if its first delta arrives later.
     const at = kind === "thinking" && this.writing.text !== null ? this.items.indexOf(this.writing.text) : this.items.length;
     this.items = this.items.toSpliced(at, 0, made);
     return made;
@@ -277,7 +277,7 @@ export class TurnView {
   }
 
   private endStep(event: Step): void {
-    // What a drone leaves out of an event is zero.
+    // A drone leaves out counts that are zero.
     const step = { ...event, usage: { ...NO_USAGE, ...event.usage } };
     const { thinking = "", content = "" } = step.message;
     if (thinking !== "") this.written("thinking", step.at).text.finish(thinking);
@@ -289,7 +289,7 @@ export class TurnView {
     this.add({ kind: "step", id: this.nextId++, step });
   }
 
-  /** Its place is here, wherever earlier word of it from elsewhere had put it. */
+  /** Puts the question at this place, also if it was shown earlier at another one. */
   private asked(inquiry: Inquiry): void {
     const known = this.inquiry(inquiry._id);
     if (known === null) this.putInquiry(inquiry);
@@ -322,14 +322,14 @@ export class TurnView {
     this.changed = before ? this.changed.map((known) => (known === before ? now : known)) : [...this.changed, now];
   }
 
-  /** It is over: nothing in it goes on. */
+  /** Ends everything that still runs in the view, because the turn is over. */
   private settle(): void {
     this.writing.thinking?.text.finish();
     this.writing.text?.text.finish();
     for (const tool of this.tools.values()) if (tool.state === "running") tool.state = "unknown";
     for (const item of this.items) {
       if (item.kind !== "inquiry" || item.inquiry.status !== "pending") continue;
-      item.inquiry = { ...item.inquiry, status: "withdrawn" }; // nobody waits for its answer any more
+      item.inquiry = { ...item.inquiry, status: "withdrawn" }; // the turn no longer waits for the answer
     }
     this.events = [];
   }

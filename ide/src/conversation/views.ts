@@ -1,4 +1,4 @@
-/** The sessions that were looked at last stay as they were, to be gone back to. */
+/** Keeps the views of the sessions that were opened last, so that going back shows them unchanged. */
 import type { App } from "../state/app.svelte";
 import { SessionView } from "./session.svelte";
 

@@ -1,4 +1,4 @@
-/** The files of the sessions that were looked at last: what is open and typed there stays. */
+/** Keeps the files of the sessions that were opened last, so that tabs and edits stay. */
 import type { App } from "../state/app.svelte";
 import { Files } from "./files.svelte";
 

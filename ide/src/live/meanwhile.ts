@@ -1,13 +1,13 @@
-/** An answer is as old as its question: what was pushed while it was on its way is newer, and stays. */
+/** Records pushes during a request. Such a push is newer than the reply, so the reply must not overwrite it. */
 export class Meanwhile {
   private readonly asks = new Set<Set<string>>();
 
-  /** What goes by this name, or has this id, was pushed. */
+  /** Records a push for a field name or document id. */
   pushed(what: string): void {
     for (const newer of this.asks) newer.add(what);
   }
 
-  /** The answer, and what was pushed while it was on its way. */
+  /** Waits for the reply. Returns it with the names and ids that were pushed in the meantime. */
   async during<Answer>(ask: Promise<Answer>): Promise<[Answer, ReadonlySet<string>]> {
     const newer = new Set<string>();
     this.asks.add(newer);

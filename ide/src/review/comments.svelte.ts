@@ -1,4 +1,4 @@
-/** What a person says of lines of a diff: gathered until the next prompt takes it along, and kept in this browser. */
+/** The user's comments on lines of a diff. The next prompt sends them; until then this browser stores them. */
 import { type Kept, read, write } from "../conversation/drafts";
 import type { Side } from "../diff/hunks";
 import { t } from "../text";
@@ -6,16 +6,16 @@ import { t } from "../text";
 const KEY = "gadget.comments";
 const MOST_SESSIONS = 30;
 export const MOST_COMMENTS = 100;
-const MOST_QUOTED = 30; // lines of one comment
+const MOST_QUOTED = 30; // lines quoted by one comment
 
 export interface Comment {
   id: number;
   path: string;
-  /** Which text the line numbers are of: what is there now, or what was there before. */
+  /** The side that the line numbers refer to: the new or the old text. */
   side: Side;
   from: number;
   to: number;
-  /** The lines with their signs, as the diff shows them. */
+  /** The lines with their signs `+` and `-`. */
   lines: string[];
   text: string;
 }
@@ -48,7 +48,7 @@ export class Comments {
     this.put(this.items.filter((one) => one.id !== id));
   }
 
-  /** Those that a prompt took along; what was added since stays. */
+  /** Removes the comments that a prompt sent. Comments added since then stay. */
   sent(comments: Comment[]): void {
     this.put(this.items.filter((one) => !comments.includes(one)));
   }
@@ -65,7 +65,7 @@ export function placeOf(comment: Pick<Comment, "path" | "side" | "from" | "to">)
   return `${comment.path}:${lines}${comment.side === "old" ? ` (${t.comments.before})` : ""}`;
 }
 
-/** One prompt of what was typed and what was said of lines: each place, its lines, the comment. */
+/** Appends the comments to a prompt: for each its place, its lines and its text. */
 export function promptOf(typed: string, comments: Comment[]): string {
   const said = comments.map((comment) => {
     const more = comment.lines.length - MOST_QUOTED;

@@ -1,12 +1,12 @@
-/** Which changes a person has looked at and kept, per session: in this browser. */
+/** Stores which changes the user has reviewed, per session, in this browser. */
 import type { Change } from "../diff/hunks";
 import { type Kept, read, write } from "../conversation/drafts";
 
 const KEY = "gadget.reviewed";
 const MOST_SESSIONS = 30;
-const MOST_MARKS = 1000; // of a session; the newest stay
+const MOST_MARKS = 1000; // per session; the newest stay
 
-/** What a change is known by: one that changes again has another key. */
+/** Returns the keys of changes: hashes of their content, so that a change that is edited further has another key. */
 export function keysOf(path: string, changes: Change[]): string[] {
   const seen = new Map<string, number>();
   return changes.map((change) => {
@@ -28,7 +28,7 @@ export function keepReviewed(session: string, marks: Iterable<string>, kept: Kep
   write(kept, KEY, (own.length ? [[session, own], ...others] : others).slice(0, MOST_SESSIONS));
 }
 
-/** 53 bits of cyrb53: enough to tell a file's changes apart, and not held against anybody who means harm. */
+/** cyrb53, a 53-bit hash. It tells the changes of a file apart, but does not resist attacks. */
 function hash(text: string): string {
   let one = 0xdeadbeef;
   let two = 0x41c6ce57;

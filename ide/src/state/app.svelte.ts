@@ -1,4 +1,4 @@
-/** All that the page knows, in one object that main.ts makes. */
+/** The state of the whole page, in one object that main.ts creates. */
 import { createContext } from "svelte";
 
 import { ApiError, onSignedOut } from "../api/http";
@@ -23,7 +23,7 @@ export interface Toast {
 const TOAST_MS = 6000;
 
 export class App {
-  /** Undefined until it is known. */
+  /** Undefined until it is loaded; null if nobody is signed in. */
   user = $state.raw<User | null | undefined>(undefined);
   toasts = $state.raw<Toast[]>([]);
   readonly router = new Router();
@@ -41,17 +41,17 @@ export class App {
     onSignedOut(() => this.forget());
     followOtherTabs();
     addEventListener("hashchange", () => {
-      // A link that is opened where this page is open already.
+      // The user opened a sign-in link in a tab that already shows this page.
       if (location.hash.startsWith("#sign-in=")) location.reload();
     });
     const link = new URLSearchParams(location.hash.slice(1)).get("sign-in");
     if (link !== null) {
-      history.replaceState(null, "", location.pathname); // it is good once, and nobody's to copy
+      history.replaceState(null, "", location.pathname); // the link works once, and must not be copied
       try {
         this.enter(await api.signInByLink(link));
         return;
       } catch (error) {
-        // Whoever is signed in already needs no link.
+        // A user who is signed in needs no link.
         if (await this.isSignedIn()) return;
         this.user = null;
         this.fail(error);
@@ -65,18 +65,18 @@ export class App {
     this.user = user;
     this.fleet.open();
     this.sessions.open(
-      (turn) => this.told(turn),
-      (inquiry) => this.asked(inquiry),
+      (turn) => this.notifyTurn(turn),
+      (inquiry) => this.notifyInquiry(inquiry),
     );
     this.connection.open(() => this.forget());
   }
 
   async leave(): Promise<void> {
     await api.signOut();
-    location.assign("/"); // nothing of theirs stays in the memory of this page
+    location.assign("/"); // the reload removes the user's data from memory
   }
 
-  /** Changes the account of whoever is signed in. Raises ApiError. */
+  /** Changes the account of the signed-in user. Throws ApiError. */
   async changeMe(changes: (user: User) => UserChanges): Promise<void> {
     await this.changes.do(async () => (this.user = await api.changeMe(changes(this.user!))));
   }
@@ -95,7 +95,7 @@ export class App {
     this.say(error instanceof Error ? error.message : String(error), "error");
   }
 
-  /** Does it, and says why when it does not work. Whether it did. */
+  /** Runs an action and shows its error, if any. Returns whether it succeeded. */
   async attempt(action: () => Promise<unknown>): Promise<boolean> {
     try {
       await action();
@@ -117,19 +117,19 @@ export class App {
     }
   }
 
-  /** Nobody is signed in (any more). */
+  /** Shows the sign-in page: nobody is signed in. */
   private forget(): void {
     if (this.user) location.reload();
     else this.user = null;
   }
 
-  private told(turn: ChatTurn): void {
+  private notifyTurn(turn: ChatTurn): void {
     const name = this.sessions.get(turn.session)?.name ?? t.product;
     const says = turn.unusualAt ? t.sessions.unusual : t.statuses[turn.status];
     this.notifier.tell(name, says, () => this.router.go({ page: "session", id: turn.session }));
   }
 
-  private asked(inquiry: Inquiry): void {
+  private notifyInquiry(inquiry: Inquiry): void {
     const name = this.sessions.get(inquiry.session)?.name ?? t.product;
     this.notifier.tell(name, inquiry.title, () => this.router.go({ page: "session", id: inquiry.session }));
   }

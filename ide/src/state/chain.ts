@@ -1,11 +1,11 @@
-/** One change after the other: each is made of what the one before it left, and no late answer takes a newer one's place. */
+/** Runs changes one after the other, so that each starts from the result of the previous one. */
 export class Chain {
   private last: Promise<unknown> = Promise.resolve();
 
-  /** Does it when all that was asked for before is done, or has failed. */
+  /** Runs `action` after all earlier actions have ended or failed. */
   do<Result>(action: () => Promise<Result>): Promise<Result> {
     const done = this.last.then(action);
-    this.last = done.catch(() => {}); // whoever asked for it is told
+    this.last = done.catch(() => {}); // the caller gets the error
     return done;
   }
 }

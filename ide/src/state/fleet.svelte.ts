@@ -1,4 +1,4 @@
-/** What sessions are made of: projects, providers, drones. */
+/** The projects, providers and drones of the user: every session needs one of each. */
 import * as api from "../api/resources";
 import type { DroneRegistration, Project, ProjectChanges, Provider } from "../api/types";
 import type { Connection } from "../live/connection.svelte";
@@ -77,7 +77,7 @@ export class Fleet {
     return this.drones.find((drone) => drone._id === id);
   }
 
-  /** Whether there is all that a session needs. */
+  /** Whether there is a project, a model and a drone: all that a session needs. */
   get isReady(): boolean {
     return this.projects.length > 0 && this.providers.some((p) => p.models.length > 0) && this.drones.length > 0;
   }
@@ -87,7 +87,7 @@ function withOne<Item extends { _id: string }>(items: Item[], one: Item): Item[]
   return inOrder([...items.filter((item) => item._id !== one._id), one]);
 }
 
-/** Those that were answered, but for `newer`: of them, what is known. */
+/** Merges a list from the service. The known items stay for the ids in `newer`, which were pushed since the request. */
 function refreshed<Item extends { _id: string }>(known: Item[], answered: Item[], newer: ReadonlySet<string>): Item[] {
   return inOrder([...answered.filter((item) => !newer.has(item._id)), ...known.filter((item) => newer.has(item._id))]);
 }

@@ -1,4 +1,4 @@
-/** How this browser shows the page. */
+/** The display preferences of this browser. */
 
 export type Theme = "auto" | "light" | "dark";
 
@@ -15,7 +15,7 @@ export class Preferences {
   theme = $state<Theme>("auto");
   grouping = $state<"project" | "date">("project");
   notify = $state(false);
-  /** Whether the list of sessions is shown, where there is room. */
+  /** Whether the sidebar is shown, if there is room. */
   sidebar = $state(true);
 
   constructor() {
@@ -26,18 +26,18 @@ export class Preferences {
       this.notify = kept.notify ?? false;
       this.sidebar = kept.sidebar ?? true;
     } catch {
-      // Nothing that was kept can be read: as at the first time.
+      // The stored preferences are unreadable. Use the defaults.
     }
   }
 
-  /** Shows them, and keeps them. */
+  /** Applies and stores the preferences. */
   apply(): void {
     document.documentElement.style.colorScheme = this.theme === "auto" ? "" : this.theme;
     const kept: Kept = { theme: this.theme, grouping: this.grouping, notify: this.notify, sidebar: this.sidebar };
     try {
       localStorage.setItem(KEY, JSON.stringify(kept));
     } catch {
-      // They last as long as the page.
+      // Without storage, they last until the page closes.
     }
   }
 

@@ -1,20 +1,20 @@
-/** The terminals of one session, as its drone has them; listed anew whenever there may be something that was missed. */
+/** The terminals of one session. It lists them again whenever a change may have been missed. */
 import { ApiError } from "../api/http";
 import type { DroneRegistration, ErrorCode, Terminal } from "../api/types";
 import type { Connection } from "../live/connection.svelte";
 
 const AGAIN_MS = 3000;
-/** A drone says that it is there a moment before it takes requests. */
+/** A drone reports that it is online shortly before it accepts requests. */
 const SETTLE_MS = 300;
 const PASSES: ErrorCode[] = ["droneOffline", "serverUnreachable", "storeUnavailable", "rateLimited", "droneStopping"];
 
 export class Terminals {
   items = $state.raw<Terminal[]>([]);
-  /** The one that is shown. */
+  /** The id of the shown terminal. */
   current = $state<string | null>(null);
-  /** Why there are none to be had now, for a person. */
+  /** Why terminals are not available, as a text for the user. */
   problem = $state<string | null>(null);
-  /** How often they were listed: whoever shows one attaches to it again each time. */
+  /** Counts the listings: after each, the shown terminals attach again. */
   listed = $state(0);
   droneId = $state<string | null>(null);
   private stops: (() => void)[] = [];
@@ -31,7 +31,7 @@ export class Terminals {
     return this.drones().find((drone) => drone._id === this.droneId);
   }
 
-  /** Whether what is typed gets there. */
+  /** Whether input reaches the terminal. */
   get isReached(): boolean {
     return this.connection.state === "online" && this.problem === null && this.drone?.status !== "offline";
   }
@@ -59,14 +59,14 @@ export class Terminals {
     this.asked++;
   }
 
-  /** Raises ApiError. */
+  /** Opens a terminal. Throws ApiError. */
   async start(columns: number, rows: number): Promise<void> {
     const { terminal } = await this.connection.call("openTerminal", { chatSessionId: this.session, columns, rows });
     this.put(terminal);
     this.current = terminal._id;
   }
 
-  /** Raises ApiError. One that is gone already is no error. */
+  /** Closes a terminal; does nothing if it is closed already. Throws ApiError. */
   async end(terminal: string): Promise<void> {
     try {
       await this.connection.call("closeTerminal", { chatSessionId: this.session, terminalId: terminal });

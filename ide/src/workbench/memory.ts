@@ -1,20 +1,20 @@
-/** What of a session's page was open, kept in this browser. */
+/** Stores in this browser which panels and files of a session were open. */
 import type { Kept } from "../conversation/drafts";
 
 export interface Memory {
   isFilesOpen: boolean;
   isTerminalOpen: boolean;
-  /** Paths of the open files, in their order. */
+  /** The paths of the open files, in order. */
   tabs: string[];
   active: string | null;
-  /** Paths that were opened, the latest first. */
+  /** The paths opened before, newest first. */
   recent: string[];
 }
 
 export interface Sizes {
-  /** Of the side panel, as a part of the page's width. */
+  /** The width of the side panel, as a fraction of the page. */
   side: number;
-  /** Of the bottom panel, as a part of its height. */
+  /** The height of the bottom panel, as a fraction of the page. */
   bottom: number;
   isWrapped: boolean;
 }
@@ -57,6 +57,6 @@ function write(kept: Kept, key: string, value: unknown): void {
   try {
     kept.setItem(key, JSON.stringify(value));
   } catch {
-    // No room: it is as at first the next time.
+    // The storage is full. The next visit uses the defaults.
   }
 }
