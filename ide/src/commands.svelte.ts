@@ -23,7 +23,7 @@ export class CommandSet {
 
   press(event: KeyboardEvent): void {
     if (event.defaultPrevented || document.querySelector("dialog[open], :popover-open") !== null) return;
-    const command = this.all.findLast((one) => one.keys !== undefined && fits(event, one.keys));
+    const command = this.all.findLast((one) => one.keys !== undefined && matchesKeys(event, one.keys));
     if (command === undefined) return;
     event.preventDefault();
     command.act();
@@ -32,7 +32,7 @@ export class CommandSet {
 
 export const isMac = typeof navigator !== "undefined" && navigator.platform.startsWith("Mac");
 
-export function fits(event: KeyboardEvent, keys: string): boolean {
+export function matchesKeys(event: KeyboardEvent, keys: string): boolean {
   const parts = keys.split("+");
   const key = parts.pop()!;
   const wantsMod = parts.includes("Mod") || (!isMac && parts.includes("Ctrl"));
@@ -54,7 +54,7 @@ function isTyping(target: EventTarget | null): boolean {
 }
 
 /** Formats a key for display on this system, such as `⌘K` or `Ctrl+K`. */
-export function shown(keys: string): string[] {
+export function formatKeys(keys: string): string[] {
   return keys.split("+").map((key) => {
     if (key === "Mod") return isMac ? "⌘" : "Ctrl";
     if (key === "Alt") return isMac ? "⌥" : "Alt";

@@ -4,7 +4,7 @@ import type { ChatTurnStatus, Effort, PermissionLevel, TokenKind } from "./api/t
 
 const levels: Record<PermissionLevel, { name: string; says: string }> = {
   plan: { name: "Plan", says: "Reads and plans; changes nothing" },
-  ask: { name: "Ask", says: "Asks before it changes or runs anything" },
+  ask: { name: "Ask", says: "PageActions before it changes or runs anything" },
   autoEdit: { name: "Auto-edit", says: "Edits files; asks before commands, network and git" },
   full: { name: "Full", says: "Works without asking" },
 };

@@ -10,7 +10,7 @@ import { Files } from "../src/files/files.svelte";
 import { merge } from "../src/files/merge";
 import { changedRows, keyIn } from "../src/files/rows";
 import { Tree } from "../src/files/tree.svelte";
-import { isReference, parseReference } from "../src/workbench/desk.svelte";
+import { isReference, parseReference } from "../src/workbench/panels.svelte";
 import { recall, remember } from "../src/workbench/memory";
 
 const bytesOf = (text: string) => new TextEncoder().encode(text) as Uint8Array<ArrayBuffer>;

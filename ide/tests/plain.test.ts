@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 
 import { clientName } from "../src/agent";
-import { fits } from "../src/commands.svelte";
-import { draftOf, keepDraft, leftOf, PromptHistory, rememberPrompt } from "../src/conversation/drafts";
+import { matchesKeys } from "../src/commands.svelte";
+import { draftOf, keepDraft, remainingPrompt, PromptHistory, rememberPrompt } from "../src/conversation/drafts";
 import { slashCommands } from "../src/conversation/slash";
 import { editsOf, kindOf, targetOf, todoOf } from "../src/conversation/tools";
 import { ago, age, count, duration, lastDays, usd } from "../src/format";
@@ -74,10 +74,10 @@ test("drafts are kept by session, the oldest go, and a store that is full or bro
 });
 
 test("what is written while a prompt is sent stays, without what was sent", () => {
-  expect(leftOf("Go on.", "Go on.")).toBe("");
-  expect(leftOf("Go on.\nAnd then", "Go on.")).toBe("And then");
-  expect(leftOf("Something else", "Go on.")).toBe("Something else");
-  expect(leftOf("Behind comments alone", "")).toBe("Behind comments alone");
+  expect(remainingPrompt("Go on.", "Go on.")).toBe("");
+  expect(remainingPrompt("Go on.\nAnd then", "Go on.")).toBe("And then");
+  expect(remainingPrompt("Something else", "Go on.")).toBe("Something else");
+  expect(remainingPrompt("Behind comments alone", "")).toBe("Behind comments alone");
 });
 
 test("up and down walk through what was sent, and back to what was typed", () => {
@@ -110,11 +110,11 @@ test("what comes within a frame is handed over at once, in order", () => {
 
 test("keys are those that were meant, and letters are left to whoever types", () => {
   const press = (fields: object) => ({ key: "", code: "", ctrlKey: false, metaKey: false, altKey: false, shiftKey: false, target: null, ...fields }) as KeyboardEvent;
-  expect(fits(press({ key: "k", ctrlKey: true }), "Mod+K")).toBe(true);
-  expect(fits(press({ key: "k" }), "Mod+K")).toBe(false);
-  expect(fits(press({ key: "K", ctrlKey: true, shiftKey: true }), "Mod+K")).toBe(false);
-  expect(fits(press({ key: "ø", code: "KeyO", altKey: true }), "Alt+O")).toBe(true);
-  expect(fits(press({ key: "?", shiftKey: true }), "?")).toBe(true);
+  expect(matchesKeys(press({ key: "k", ctrlKey: true }), "Mod+K")).toBe(true);
+  expect(matchesKeys(press({ key: "k" }), "Mod+K")).toBe(false);
+  expect(matchesKeys(press({ key: "K", ctrlKey: true, shiftKey: true }), "Mod+K")).toBe(false);
+  expect(matchesKeys(press({ key: "ø", code: "KeyO", altKey: true }), "Alt+O")).toBe(true);
+  expect(matchesKeys(press({ key: "?", shiftKey: true }), "?")).toBe(true);
 });
 
 test("what signed in is told by its browser and system, or as it says itself", () => {

@@ -2,7 +2,7 @@ import { beforeEach, expect, test, vi } from "vitest";
 
 import type { ChatSession, DroneRegistration, Inquiry, Project, Rule, User } from "../src/api/types";
 import { SessionView } from "../src/conversation/session.svelte";
-import { WrittenItem } from "../src/conversation/turn.svelte";
+import { ModelTextItem } from "../src/conversation/turn.svelte";
 import type { Connection } from "../src/live/connection.svelte";
 import { App } from "../src/state/app.svelte";
 import { Fleet } from "../src/state/fleet.svelte";
@@ -156,7 +156,7 @@ test("an event of a newer service is ignored, and leaves no gap in the stream", 
   push("response", 3);
   expect(service.asked, "the stream is not requested again").toEqual([]);
   view.close(); // shows what waits for a frame
-  expect(view.turns[0]!.items.map((item) => item instanceof WrittenItem && item.text.text)).toEqual(["1.3."]);
+  expect(view.turns[0]!.items.map((item) => item instanceof ModelTextItem && item.text.text)).toEqual(["1.3."]);
 });
 
 const rule = (pattern: string) => ({ decision: "deny", capability: "execute", pattern, reason: null }) as Rule;

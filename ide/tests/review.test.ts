@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 
-import { inserted, mentionAt, mentionOf } from "../src/conversation/mentions";
+import { insertMention, mentionAt, mentionOf } from "../src/conversation/mentions";
 import { patchOf } from "../src/diff/hunks";
 import { isSpaceOnly, rowsOf, type Row } from "../src/diff/rows";
 import { blocksOf, linesBetween } from "../src/review/blocks";
-import { Comments, MOST_COMMENTS, promptOf } from "../src/review/comments.svelte";
+import { Comments, MAX_COMMENTS, promptOf } from "../src/review/comments.svelte";
 import { keepReviewed, keysOf, reviewedOf } from "../src/review/reviewed";
 
 const PATCH = "@@ -3,5 +3,6 @@\n c\n-d\n-e\n+D\n+e  \n+f\n g\n h\n";
@@ -80,8 +80,8 @@ test("comments are one prompt with what was typed, are kept, and those added mea
   comments.add({ ...about, text: "Late." });
   comments.sent(taken);
   expect(comments.items.map((one) => one.text)).toEqual(["Late."]);
-  for (let n = 0; n < MOST_COMMENTS + 5; n++) comments.add({ ...about, text: `${n}` });
-  expect(comments.items).toHaveLength(MOST_COMMENTS);
+  for (let n = 0; n < MAX_COMMENTS + 5; n++) comments.add({ ...about, text: `${n}` });
+  expect(comments.items).toHaveLength(MAX_COMMENTS);
 });
 
 test("a mention begins with an @ at the begin of a word, and ends with the word", () => {
@@ -94,7 +94,7 @@ test("a mention begins with an @ at the begin of a word, and ends with the word"
   expect([mentionOf("a.py"), mentionOf("a.py", 3), mentionOf("a.py", 3, 3), mentionOf("a b.py", 3, 9)]).toEqual([
     ...["@a.py", "@a.py:3", "@a.py:3", '@"a b.py":3-9'],
   ]);
-  expect(inserted("see @sr now", 4, 7, "@src/a")).toEqual({ text: "see @src/a now", caret: 11 });
-  expect(inserted("see", 3, 3, "@a")).toEqual({ text: "see @a ", caret: 7 });
-  expect(inserted("(@a)", 1, 3, "@abc")).toEqual({ text: "(@abc)", caret: 5 });
+  expect(insertMention("see @sr now", 4, 7, "@src/a")).toEqual({ text: "see @src/a now", caret: 11 });
+  expect(insertMention("see", 3, 3, "@a")).toEqual({ text: "see @a ", caret: 7 });
+  expect(insertMention("(@a)", 1, 3, "@abc")).toEqual({ text: "(@abc)", caret: 5 });
 });

@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 
 import { ApiError } from "../src/api/http";
 import { fromBase64, fromLine, toBase64, utf8 } from "../src/terminal/bytes";
-import { type Said, TerminalStream } from "../src/terminal/stream";
-import { MAX_BYTES, MAX_WAITING, Typing } from "../src/terminal/typing";
+import { type Output, TerminalStream } from "../src/terminal/stream";
+import { MAX_BYTES, MAX_WAITING, InputQueue } from "../src/terminal/input-queue";
 
 /** A drone that has said `whole` and keeps it from `start` on, and a page that shows a terminal of its. */
 class Bench {
@@ -32,10 +32,10 @@ class Bench {
     (error) => this.failures.push(error),
   );
 
-  say(text: string): Said {
-    const said = { offset: this.whole.length, data: utf8(text) };
+  say(text: string): Output {
+    const output = { offset: this.whole.length, data: utf8(text) };
     this.whole += text;
-    return said;
+    return output;
   }
 
   async answer(): Promise<void> {
@@ -162,7 +162,7 @@ const noPause = () => Promise.resolve();
 test("what is typed while a message is on its way goes as one", async () => {
   const sent: string[] = [];
   let go = () => {};
-  const typing = new Typing(
+  const inputQueue = new InputQueue(
     (data) => {
       sent.push(new TextDecoder().decode(data));
       return new Promise<void>((done) => (go = done));
@@ -170,7 +170,7 @@ test("what is typed while a message is on its way goes as one", async () => {
     () => {},
     noPause,
   );
-  for (const key of "abcd") typing.put(utf8(key));
+  for (const key of "abcd") inputQueue.put(utf8(key));
   await settled();
   expect(sent).toEqual(["a"]);
   go();
@@ -180,10 +180,10 @@ test("what is typed while a message is on its way goes as one", async () => {
 
 test("a paste goes in pieces that one message may have, in order, and too large a one not at all", async () => {
   const sent: Uint8Array[] = [];
-  const typing = new Typing(async (data) => sent.push(data), () => {}, noPause);
+  const inputQueue = new InputQueue(async (data) => sent.push(data), () => {}, noPause);
   const paste = Uint8Array.from({ length: MAX_BYTES * 2 + 7 }, (_, n) => n % 251);
-  expect(typing.put(paste)).toBe(true);
-  expect(typing.put(new Uint8Array(MAX_WAITING))).toBe(false);
+  expect(inputQueue.put(paste)).toBe(true);
+  expect(inputQueue.put(new Uint8Array(MAX_WAITING))).toBe(false);
   await settled();
   expect(sent.map((data) => data.length)).toEqual([MAX_BYTES, MAX_BYTES, 7]);
   expect(toBase64(sent[0]!).length).toBe(65536);
@@ -194,7 +194,7 @@ test("a program that does not read is tried again, the same piece; for ever it i
   const sent: string[] = [];
   const failures: unknown[] = [];
   let refusals = 3;
-  const typing = new Typing(
+  const inputQueue = new InputQueue(
     async (data) => {
       if (refusals-- > 0) throw new ApiError("rateLimited", "It does not read.", 409);
       sent.push(new TextDecoder().decode(data));
@@ -202,17 +202,17 @@ test("a program that does not read is tried again, the same piece; for ever it i
     (error) => failures.push(error),
     noPause,
   );
-  typing.put(utf8("one"));
+  inputQueue.put(utf8("one"));
   await settled();
   expect([sent, failures]).toEqual([["one"], []]);
   refusals = Infinity;
-  typing.put(utf8("two"));
-  typing.put(utf8("three"));
+  inputQueue.put(utf8("two"));
+  inputQueue.put(utf8("three"));
   await settled();
   expect(sent).toEqual(["one"]);
   expect(failures.length).toBe(1);
   refusals = 0;
-  typing.put(utf8("four"));
+  inputQueue.put(utf8("four"));
   await settled();
   expect(sent).toEqual(["one", "four"]); // not the rest of what was lost
 });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import type { ChatTurn, Inquiry, TurnEvent } from "../src/api/types";
-import { type Item, ToolItem, TurnView, WrittenItem } from "../src/conversation/turn.svelte";
+import { type Item, ToolItem, TurnView, ModelTextItem } from "../src/conversation/turn.svelte";
 
 const STATS = {
   ...{ stepCount: 0, toolCallCount: 0, inputTokens: 0, cachedInputTokens: 0, thinkingTokenCount: 0 },
@@ -21,7 +21,7 @@ const step = (content: string, thinking = "") =>
 const call = (type: string, fields: object = {}) => event(type, { callId: "c1", name: "shell", params: { command: "ls" }, ...fields });
 
 const shown = (items: Item[]) =>
-  items.map((item) => (item instanceof WrittenItem ? `${item.kind}: ${item.text.text}` : item.kind));
+  items.map((item) => (item instanceof ModelTextItem ? `${item.kind}: ${item.text.text}` : item.kind));
 
 test("pieces become one text, and the step that holds them whole changes nothing", () => {
   const view = turn();
@@ -30,7 +30,7 @@ test("pieces become one text, and the step that holds them whole changes nothing
   view.apply(step("Hello."));
   expect(shown(view.items)).toEqual(["text: Hello.", "step"]);
   expect(view.items[0]).toBe(before);
-  expect((before as WrittenItem).text.isDone).toBe(true);
+  expect((before as ModelTextItem).text.isDone).toBe(true);
 });
 
 test("what is stored without its pieces is shown the same as what was streamed", () => {
@@ -55,7 +55,7 @@ test("a text that takes another's place has other blocks, and one that goes on k
   const blocks = (content: string) => {
     const view = turn();
     view.apply(event("response", { content: "One.\n\nTwo.\n\nThree" }));
-    const item = view.items[0] as WrittenItem;
+    const item = view.items[0] as ModelTextItem;
     const before = item.text.frozen;
     view.apply(step(content));
     return [before, item.text.frozen] as const;
@@ -74,7 +74,7 @@ test("what comes after the word of the end is shown all the same", () => {
   view.update({ ...view.doc, status: "finished", lastSeq: 99 });
   view.apply(event("response", { content: " of it." }));
   view.apply(step("Half of it.\n\nAnd the rest."));
-  const item = view.items[0] as WrittenItem;
+  const item = view.items[0] as ModelTextItem;
   expect(item.text.frozen.map((block) => block.source.trim()).join(" ")).toBe("Half of it. And the rest.");
   expect(item.text.tail.source).toBe("");
 });

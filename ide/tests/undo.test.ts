@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { patchOf } from "../src/diff/hunks";
-import { exchanged, planOf, standing, withoutAll } from "../src/review/undo";
+import { replaceSide, planOf, standing, undoAll } from "../src/review/undo";
 
 /** Git's diff of one file by hand: its hunks. */
 const patch = (...hunks: string[]) => patchOf(`diff --git a/f b/f\n--- a/f\n+++ b/f\n${hunks.join("\n")}\n`);
@@ -14,12 +14,12 @@ const only = (...hunks: string[]) => {
 function goesBothWays(before: string, after: string, ...hunks: string[]) {
   const change = only(...hunks);
   expect(standing(after, change)).toBe("there");
-  expect(exchanged(after, change, "new")).toEqual({ text: before });
+  expect(replaceSide(after, change, "new")).toEqual({ text: before });
   expect(standing(before, change)).toBe("undone");
-  expect(exchanged(before, change, "old")).toEqual({ text: after });
+  expect(replaceSide(before, change, "old")).toEqual({ text: after });
   // Once is enough.
-  expect(exchanged(before, change, "new")).toEqual({ refusal: "changed" });
-  expect(exchanged(after, change, "old")).toEqual({ refusal: "changed" });
+  expect(replaceSide(before, change, "new")).toEqual({ refusal: "changed" });
+  expect(replaceSide(after, change, "old")).toEqual({ refusal: "changed" });
 }
 
 test("a change in the middle, of the first line, of the last line", () => {
@@ -39,7 +39,7 @@ test("a last line without a line break, on one side and on both", () => {
   goesBothWays("x\nb", "y\nb", `@@ -1,2 +1,2 @@\n-x\n+y\n b\n${none}`);
   // Somebody wrote on below it: the old last line would run into theirs.
   const change = only(`@@ -1,2 +1,2 @@\n a\n-b\n${none}\n+b`);
-  expect(exchanged("a\nb\nmore\n", change, "new")).toEqual({ refusal: "changed" });
+  expect(replaceSide("a\nb\nmore\n", change, "new")).toEqual({ refusal: "changed" });
 });
 
 test("carriage returns are part of their lines", () => {
@@ -51,17 +51,17 @@ test("a file that was empty, and one that was emptied", () => {
   goesBothWays("", "a\n", "@@ -0,0 +1 @@\n+a");
   goesBothWays("a\nb\n", "", "@@ -1,2 +0,0 @@\n-a\n-b");
   const emptied = only("@@ -1,2 +0,0 @@\n-a\n-b");
-  expect(exchanged("something else\n", emptied, "new")).toEqual({ refusal: "changed" });
+  expect(replaceSide("something else\n", emptied, "new")).toEqual({ refusal: "changed" });
 });
 
 test("lines that moved are found by their text; not when they are there twice, nor when what is around them changed", () => {
   const change = only("@@ -1,3 +1,3 @@\n a\n-b\n+x\n c");
-  expect(exchanged("new\nnew\na\nx\nc\n", change, "new")).toEqual({ text: "new\nnew\na\nb\nc\n" });
-  expect(exchanged("0\na\nx\nc\na\nx\nc\n", change, "new")).toEqual({ refusal: "twice" });
+  expect(replaceSide("new\nnew\na\nx\nc\n", change, "new")).toEqual({ text: "new\nnew\na\nb\nc\n" });
+  expect(replaceSide("0\na\nx\nc\na\nx\nc\n", change, "new")).toEqual({ refusal: "twice" });
   // At its own place it is meant, though it is somewhere else, too.
-  expect(exchanged("a\nx\nc\na\nx\nc\n", change, "new")).toEqual({ text: "a\nb\nc\na\nx\nc\n" });
+  expect(replaceSide("a\nx\nc\na\nx\nc\n", change, "new")).toEqual({ text: "a\nb\nc\na\nx\nc\n" });
   for (const text of ["A\nx\nc\n", "a\nx\nC\n", "a\ny\nc\n", ""]) {
-    expect(exchanged(text, change, "new")).toEqual({ refusal: "changed" });
+    expect(replaceSide(text, change, "new")).toEqual({ refusal: "changed" });
     expect(standing(text, change)).toBe("changed");
   }
 });
@@ -83,16 +83,16 @@ test("overlapping changes are undone one after the other, in any order, and all 
   for (const order of [changes, changes.toReversed()]) {
     let text = after;
     for (const change of order) {
-      const result = exchanged(text, change, "new");
+      const result = replaceSide(text, change, "new");
       expect(result.refusal).toBeUndefined();
       text = result.refusal === undefined ? result.text : "";
     }
     expect(text).toBe(before);
   }
-  expect(withoutAll(after, changes)).toEqual({ text: before });
-  const half = exchanged(after, changes[0]!, "new");
-  expect(withoutAll(half.refusal === undefined ? half.text : "", changes)).toEqual({ text: before });
-  expect(withoutAll("a\nx\ny\nc\nd\nF\ng\nh\n", changes)).toEqual({ refusal: "changed" });
+  expect(undoAll(after, changes)).toEqual({ text: before });
+  const half = replaceSide(after, changes[0]!, "new");
+  expect(undoAll(half.refusal === undefined ? half.text : "", changes)).toEqual({ text: before });
+  expect(undoAll("a\nx\ny\nc\nd\nF\ng\nh\n", changes)).toEqual({ refusal: "changed" });
 });
 
 test("a file that came is deleted, unless it is another by now", () => {

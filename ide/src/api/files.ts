@@ -7,7 +7,7 @@ import { ApiError, download, query, request, send } from "./http";
 export const MAX_WRITTEN_BYTES = 2 * 1024 * 1024;
 /** The largest text that is shown, read-only. */
 export const MAX_SHOWN_BYTES = 8 * 1024 * 1024;
-const MOST_FOUND = 50;
+const MAX_MATCHES = 50;
 
 /** A file on disk. `bytes` is null if the file is too large to show. */
 export interface ReadFile {
@@ -33,7 +33,7 @@ export function filesOf(session: string): FilesApi {
   const at = `/sessions/${session}/files`;
   return {
     list: (path) => request<FileList>("GET", at + query({ path })),
-    find: (q) => request<FoundFiles>("GET", `${at}/find` + query({ q, limit: MOST_FOUND })),
+    find: (q) => request<FoundFiles>("GET", `${at}/find` + query({ q, limit: MAX_MATCHES })),
     read: (path, known) => read(`${at}/content` + query({ path }), known),
     save: async (path, bytes, version) => {
       const condition: Record<string, string> = version === null ? { "If-None-Match": "*" } : { "If-Match": `"${version}"` };

@@ -5,8 +5,8 @@ import { t } from "../text";
 import { PAGE_HEADER, pageKey } from "./page-key";
 
 const PREFIX = "/api/v1";
-const MOST_MS = 30_000;
-const MOST_FILE_MS = 600_000;
+const TIMEOUT_MS = 30_000;
+const FILE_TIMEOUT_MS = 600_000;
 const KEPT_MS = 60_000; // how long the browser has to save a download
 
 export class ApiError extends Error {
@@ -49,12 +49,12 @@ export async function text(path: string): Promise<string> {
 
 /** Returns the bytes at `path`. */
 export async function blob(path: string): Promise<Blob> {
-  return (await send("GET", path, { mostMs: MOST_FILE_MS })).blob();
+  return (await send("GET", path, { timeoutMs: FILE_TIMEOUT_MS })).blob();
 }
 
 /** Downloads `path` to a file. The service names it. */
 export async function download(path: string): Promise<void> {
-  const answer = await send("GET", path, { mostMs: MOST_FILE_MS });
+  const answer = await send("GET", path, { timeoutMs: FILE_TIMEOUT_MS });
   const named = answer.headers.get("Content-Disposition") ?? "";
   const link = document.createElement("a");
   const encoded = /filename\*=UTF-8''([^;]+)/.exec(named)?.[1];
@@ -68,19 +68,19 @@ export interface Sent {
   body?: BodyInit;
   headers?: Record<string, string>;
   cache?: RequestCache;
-  mostMs?: number;
+  timeoutMs?: number;
   /** Error statuses that the caller handles: they do not throw. */
   alsoFine?: number[];
 }
 
 /** Sends a request. Throws ApiError for an error status and without a response. */
 export async function send(method: Method, path: string, sent: Sent = {}): Promise<globalThis.Response> {
-  const { body = null, cache, mostMs = MOST_MS, alsoFine = [] } = sent;
+  const { body = null, cache, timeoutMs = TIMEOUT_MS, alsoFine = [] } = sent;
   const key = pageKey();
   const headers = { ...sent.headers, ...(key === null ? {} : { [PAGE_HEADER]: key }) };
   let answer: globalThis.Response;
   try {
-    const signal = AbortSignal.timeout(mostMs);
+    const signal = AbortSignal.timeout(timeoutMs);
     answer = await fetch(PREFIX + path, { method, headers, body, cache, credentials: "same-origin", signal });
   } catch {
     throw new ApiError("serverUnreachable", t.errors.unreachable, 0);
@@ -99,6 +99,6 @@ export function query(fields: Record<string, string | number | boolean | null | 
 }
 
 /** Returns the text that the user sees for an exception. */
-export function said(error: unknown): string {
+export function errorText(error: unknown): string {
   return marked(error instanceof Error ? error.message : String(error));
 }

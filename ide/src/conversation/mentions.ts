@@ -7,11 +7,11 @@ export interface Mention {
   asked: string;
 }
 
-const LONGEST = 200; // characters of a path that is being typed
+const MAX_LENGTH = 200; // characters of a path that is being typed
 
 /** Returns the mention that ends at the caret, or null. An e-mail address is not a mention: it has text before its `@`. */
 export function mentionAt(text: string, caret: number): Mention | null {
-  const before = text.slice(Math.max(0, caret - LONGEST - 2), caret);
+  const before = text.slice(Math.max(0, caret - MAX_LENGTH - 2), caret);
   const found = /(?:^|[\s([{"'`])@([^\s@"]*)$/.exec(before);
   if (found === null) return null;
   // With text after the caret, the user edits an existing mention: nothing to complete.
@@ -24,12 +24,12 @@ export function mentionOf(path: string, fromLine?: number, toLine?: number): str
   return /[\s"]/.test(path) ? `@"${path}"${lines}` : `@${path}${lines}`;
 }
 
-/** Replaces the text between `from` and `to` by `said`, with a space on each side. Returns the new text and caret. */
-export function inserted(text: string, from: number, to: number, said: string): { text: string; caret: number } {
+/** Replaces the text between `from` and `to` by `mention`, with a space on each side. Returns the new text and caret. */
+export function insertMention(text: string, from: number, to: number, mention: string): { text: string; caret: number } {
   const before = text.slice(0, from);
   const after = text.slice(to);
   const lead = before === "" || /[\s([{"'`]$/.test(before) ? "" : " ";
   const trail = /^[\s.,;:!?)\]}]/.test(after) ? "" : " ";
-  const caret = before.length + lead.length + said.length + (trail || after.startsWith(" ") ? 1 : 0);
-  return { text: before + lead + said + trail + after, caret };
+  const caret = before.length + lead.length + mention.length + (trail || after.startsWith(" ") ? 1 : 0);
+  return { text: before + lead + mention + trail + after, caret };
 }

@@ -1,6 +1,7 @@
 /** Watches one session: its turns, and the user's actions in it. */
-import { ApiError } from "../api/http";
+import { ApiError, errorText } from "../api/http";
 import * as api from "../api/resources";
+import { isOver } from "../api/turn-status";
 import type {
   Answer,
   ChatSession,
@@ -14,7 +15,7 @@ import type {
 import { StreamCursor } from "../live/cursor";
 import { FrameBatch } from "../live/frames";
 import type { Connection } from "../live/connection.svelte";
-import { Meanwhile } from "../live/meanwhile";
+import { PushTracker } from "../live/push-tracker";
 import { TurnView } from "./turn.svelte";
 import { newId } from "./ids";
 
@@ -35,7 +36,7 @@ export class SessionView {
 
   private readonly cursor = new StreamCursor();
   private readonly batch = new FrameBatch<TurnEvent>((events) => this.applyAll(events));
-  private readonly meanwhile = new Meanwhile();
+  private readonly pushTracker = new PushTracker();
   private stops: (() => void)[] = [];
   private isLoaded = false;
   private selecting: Promise<void> | null = null;
@@ -179,7 +180,7 @@ export class SessionView {
       turn.load(events);
     } catch (error) {
       turn.source = "none";
-      turn.loadError = error instanceof Error ? error.message : String(error);
+      turn.loadError = errorText(error);
     }
   }
 
@@ -188,7 +189,7 @@ export class SessionView {
   }
 
   private push<Name extends "doc" | "lock" | "workspaceMode">(name: Name, value: this[Name]): void {
-    this.meanwhile.pushed(name);
+    this.pushTracker.pushed(name);
     this[name] = value;
   }
 
@@ -234,7 +235,7 @@ export class SessionView {
   private async selectNow(): Promise<void> {
     try {
       const asks = this.connection.call("selectSession", { chatSessionId: this.id, after: this.cursor.last });
-      const [reply, newer] = await this.meanwhile.during(asks);
+      const [reply, newer] = await this.pushTracker.track(asks);
       const isFirst = !this.isLoaded;
       this.isLoaded = true;
       if (!newer.has("doc")) this.doc = reply.session;
@@ -250,7 +251,7 @@ export class SessionView {
       this.isCurrent = true;
     } catch (error) {
       if (error instanceof ApiError && error.code === "serverUnreachable") return; // the reconnect selects it
-      this.error = error instanceof Error ? error.message : String(error);
+      this.error = errorText(error);
     }
   }
 
@@ -283,8 +284,4 @@ export class SessionView {
 /** Recognises an event by its shape, not by a list: an event type of a newer service has a `seq` that counts, too. */
 function isTurnEvent(name: string, payload: unknown): payload is TurnEvent {
   return typeof payload === "object" && payload !== null && "seq" in payload && "type" in payload && payload.type === name;
-}
-
-function isOver(turn: ChatTurn): boolean {
-  return turn.status === "finished" || turn.status === "error" || turn.status === "cancelled";
 }

@@ -1,4 +1,5 @@
 /** Builds the view of a turn from its events. Live streams, replays and stored events give the same view. */
+import { isOver } from "../api/turn-status";
 import type {
   ChatTurn,
   Compacted,
@@ -16,13 +17,13 @@ import { editsOf, type Params, type TodoEntry, todoOf } from "./tools";
 import { tally } from "../diff/lines";
 
 const NO_USAGE = { inputTokens: 0, cachedInputTokens: 0, thinkingTokenCount: 0, responseTokens: 0 };
-const FRESH_INQUIRY = {
+const INQUIRY_DEFAULTS = {
   ...{ status: "pending" as const, detail: "", isDiff: false, choices: [], takesText: false, verdicts: [], rule: null },
   ...{ answer: null, answeredAt: null },
 };
-const MOST_OUTPUT = 100_000; // characters of live output; the result has the rest
+const MAX_OUTPUT = 100_000; // characters of live output; the result has the rest
 
-export class WrittenItem {
+export class ModelTextItem {
   readonly kind: "thinking" | "text";
   readonly text = new StreamText();
   constructor(
@@ -60,8 +61,8 @@ export class ToolItem {
 
   print(piece: string): void {
     const all = this.output + piece;
-    this.isOutputCut ||= all.length > MOST_OUTPUT;
-    this.output = all.slice(-MOST_OUTPUT);
+    this.isOutputCut ||= all.length > MAX_OUTPUT;
+    this.output = all.slice(-MAX_OUTPUT);
   }
 
   end(event: ToolCall): void {
@@ -82,7 +83,7 @@ export class InquiryItem {
 }
 
 export type Item =
-  | WrittenItem
+  | ModelTextItem
   | ToolItem
   | InquiryItem
   | { kind: "step"; id: number; step: Step }
@@ -111,7 +112,7 @@ export class TurnView {
   hasCheckpoints = $state(false);
 
   private nextId = 0;
-  private writing: { thinking: WrittenItem | null; text: WrittenItem | null } = { thinking: null, text: null };
+  private openTexts: { thinking: ModelTextItem | null; text: ModelTextItem | null } = { thinking: null, text: null };
   private tools = new Map<string, ToolItem>();
   /** The events of a running turn, for `rewind`. */
   private events: TurnEvent[] = [];
@@ -125,14 +126,14 @@ export class TurnView {
   }
 
   get isOver(): boolean {
-    return this.doc.status === "finished" || this.doc.status === "error" || this.doc.status === "cancelled";
+    return isOver(this.doc);
   }
 
   /** Replaces the document of the turn, unless `doc` is older. */
   update(doc: ChatTurn): void {
     const isOlder = doc.epoch < this.doc.epoch || (doc.epoch === this.doc.epoch && doc.lastSeq < this.doc.lastSeq);
-    if (isOlder && !(isEnd(doc) && !this.isOver)) return;
-    if (this.isOver && !isEnd(doc)) return;
+    if (isOlder && !(isOver(doc) && !this.isOver)) return;
+    if (this.isOver && !isOver(doc)) return;
     this.doc = doc;
     if (this.isOver) this.settle();
   }
@@ -170,7 +171,7 @@ export class TurnView {
   /** Adds or updates a question that did not come as an event of the turn. */
   putInquiry(given: Inquiry): void {
     // A drone leaves out fields that have their default value.
-    const inquiry = { ...FRESH_INQUIRY, ...given };
+    const inquiry = { ...INQUIRY_DEFAULTS, ...given };
     const known = this.inquiry(inquiry._id);
     if (known !== null) known.inquiry = inquiry;
     else if (inquiry.status === "pending") this.add(new InquiryItem(this.nextId++, inquiry));
@@ -180,7 +181,7 @@ export class TurnView {
     this.items = [];
     this.todo = null;
     this.changed = [];
-    this.writing = { thinking: null, text: null };
+    this.openTexts = { thinking: null, text: null };
     this.tools.clear();
     this.events = [];
     this.hasCheckpoints = false;
@@ -190,13 +191,13 @@ export class TurnView {
     this.items = [...this.items, item];
   }
 
-  private written(kind: "thinking" | "text", since: string): WrittenItem {
-    const open = this.writing[kind];
+  private modelText(kind: "thinking" | "text", since: string): ModelTextItem {
+    const open = this.openTexts[kind];
     if (open !== null) return open;
-    const made = new WrittenItem(this.nextId++, kind, since);
-    this.writing[kind] = made;
+    const made = new ModelTextItem(this.nextId++, kind, since);
+    this.openTexts[kind] = made;
     // Thinking stands before the answer, also if its first delta arrives later.
-    const at = kind === "thinking" && this.writing.text !== null ? this.items.indexOf(this.writing.text) : this.items.length;
+    const at = kind === "thinking" && this.openTexts.text !== null ? this.items.indexOf(this.openTexts.text) : this.items.length;
     this.items = this.items.toSpliced(at, 0, made);
     return made;
   }
@@ -204,11 +205,11 @@ export class TurnView {
   private show(event: TurnEvent): void {
     switch (event.type) {
       case "thinking":
-        this.written("thinking", event.at).text.push(event.content);
+        this.modelText("thinking", event.at).text.push(event.content);
         break;
       case "response":
-        this.writing.thinking?.text.finish();
-        this.written("text", event.at).text.push(event.content);
+        this.openTexts.thinking?.text.finish();
+        this.modelText("text", event.at).text.push(event.content);
         break;
       case "step":
         this.endStep(event);
@@ -236,7 +237,7 @@ export class TurnView {
         this.contextTokens = event.tokensAfter;
         break;
       case "inquiryAsked":
-        this.asked(event.inquiry);
+        this.placeInquiry(event.inquiry);
         break;
       case "inquiryAnswered": {
         const asked = this.inquiry(event.answer.inquiryId);
@@ -280,17 +281,17 @@ export class TurnView {
     // A drone leaves out counts that are zero.
     const step = { ...event, usage: { ...NO_USAGE, ...event.usage } };
     const { thinking = "", content = "" } = step.message;
-    if (thinking !== "") this.written("thinking", step.at).text.finish(thinking);
-    if (content !== "") this.written("text", step.at).text.finish(content);
-    this.writing.thinking?.text.finish();
-    this.writing.text?.text.finish();
-    this.writing = { thinking: null, text: null };
+    if (thinking !== "") this.modelText("thinking", step.at).text.finish(thinking);
+    if (content !== "") this.modelText("text", step.at).text.finish(content);
+    this.openTexts.thinking?.text.finish();
+    this.openTexts.text?.text.finish();
+    this.openTexts = { thinking: null, text: null };
     this.contextTokens = step.usage.inputTokens + step.usage.responseTokens;
     this.add({ kind: "step", id: this.nextId++, step });
   }
 
   /** Puts the question at this place, also if it was shown earlier at another one. */
-  private asked(inquiry: Inquiry): void {
+  private placeInquiry(inquiry: Inquiry): void {
     const known = this.inquiry(inquiry._id);
     if (known === null) this.putInquiry(inquiry);
     else this.items = [...this.items.filter((item) => item !== known), known];
@@ -324,8 +325,8 @@ export class TurnView {
 
   /** Ends everything that still runs in the view, because the turn is over. */
   private settle(): void {
-    this.writing.thinking?.text.finish();
-    this.writing.text?.text.finish();
+    this.openTexts.thinking?.text.finish();
+    this.openTexts.text?.text.finish();
     for (const tool of this.tools.values()) if (tool.state === "running") tool.state = "unknown";
     for (const item of this.items) {
       if (item.kind !== "inquiry" || item.inquiry.status !== "pending") continue;
@@ -333,8 +334,4 @@ export class TurnView {
     }
     this.events = [];
   }
-}
-
-function isEnd(doc: ChatTurn): boolean {
-  return doc.status === "finished" || doc.status === "error" || doc.status === "cancelled";
 }

@@ -7,7 +7,7 @@ import type { SessionView } from "./session.svelte";
 import type { TurnView } from "./turn.svelte";
 
 /** The actions that the page offers to the parts of a conversation. */
-export interface Asks {
+export interface PageActions {
   /** Replaces the text of the composer. */
   compose: (text: string) => void;
   /** Inserts a text into the composer at the caret. */
@@ -24,20 +24,20 @@ export class View {
 
   /** The comments on lines that the next prompt sends. */
   readonly comments: Comments;
-  readonly compose: Asks["compose"];
-  readonly askRevert: Asks["askRevert"];
-  readonly review: Asks["review"];
-  private readonly insert: Asks["insert"];
+  readonly compose: PageActions["compose"];
+  readonly askRevert: PageActions["askRevert"];
+  readonly review: PageActions["review"];
+  private readonly insert: PageActions["insert"];
 
   constructor(
     readonly session: SessionView,
-    asks: Asks,
+    actions: PageActions,
   ) {
     this.comments = new Comments(session.id);
-    this.compose = asks.compose;
-    this.askRevert = asks.askRevert;
-    this.review = asks.review;
-    this.insert = asks.insert;
+    this.compose = actions.compose;
+    this.askRevert = actions.askRevert;
+    this.review = actions.review;
+    this.insert = actions.insert;
   }
 
   /** Inserts a mention of a file, or of its lines (counted from 1), into the composer. */

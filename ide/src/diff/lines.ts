@@ -8,7 +8,7 @@ export interface DiffLine {
   new: number | null;
 }
 
-const MOST_CELLS = 4_000_000; // of the table: 2,000 x 2,000 lines, 30 ms
+const MAX_CELLS = 4_000_000; // of the table: 2,000 x 2,000 lines, 30 ms
 
 /** Returns the diff from `before` to `after`, with all unchanged lines. */
 export function diffOf(before: string, after: string): DiffLine[] {
@@ -42,7 +42,7 @@ function linesOf(text: string): string[] {
 
 /** Diffs by the longest common subsequence. If the texts are too large for that, removes all lines and adds all lines. */
 export function longest(a: string[], b: string[]): ["same" | "added" | "removed", string][] {
-  if (a.length * b.length > MOST_CELLS) {
+  if (a.length * b.length > MAX_CELLS) {
     return [...a.map((l) => ["removed", l] as const), ...b.map((l) => ["added", l] as const)].map(([k, l]) => [k, l]);
   }
   const width = b.length + 1;

@@ -19,8 +19,8 @@ export interface Shelf {
   remove(session: string, path: string): Promise<void>;
 }
 
-const MOST_DRAFTS = 100;
-const MOST_CHARACTERS = 20_000_000;
+const MAX_DRAFTS = 100;
+const MAX_CHARACTERS = 20_000_000;
 
 export class FileDrafts {
   /** The size and time of each draft by session and path, so that drafts need not be read for it. */
@@ -28,7 +28,7 @@ export class FileDrafts {
 
   constructor(
     private readonly shelf: Shelf,
-    private readonly most = { drafts: MOST_DRAFTS, characters: MOST_CHARACTERS },
+    private readonly most = { drafts: MAX_DRAFTS, characters: MAX_CHARACTERS },
   ) {}
 
   /** Stores a draft, and deletes the oldest ones if there is no room. Returns whether the draft is stored. */

@@ -23,8 +23,8 @@ import type { OpenFile, Place } from "./file.svelte";
 import { languageOf } from "./languages";
 import { theme } from "./theme";
 
-const MOST_COLOURED = 1_000_000; // characters: colours of a larger file take too long
-const LONGEST_WRAPPED = 20_000; // characters of a line: wrapping a longer one takes longer than a frame
+const MAX_HIGHLIGHTED = 1_000_000; // characters: colours of a larger file take too long
+const MAX_WRAPPED_LENGTH = 20_000; // characters of a line: wrapping a longer one takes longer than a frame
 
 export interface EditorOptions {
   isWrapped: boolean;
@@ -76,7 +76,7 @@ export class FileEditor {
     private readonly options: EditorOptions,
   ) {
     const text = file.text;
-    this.canWrap = longestLine(text) <= LONGEST_WRAPPED;
+    this.canWrap = longestLine(text) <= MAX_WRAPPED_LENGTH;
     const kept = file.kept as Kept | null;
     this.view = new EditorView({
       parent,
@@ -85,7 +85,7 @@ export class FileEditor {
     });
     this.replace(text); // the file may have changed while another tab was shown
     file.surface = { text: () => this.view.state.sliceDoc(), replace: (now) => this.replace(now) };
-    if (text.length <= MOST_COLOURED) void this.colour();
+    if (text.length <= MAX_HIGHLIGHTED) void this.colour();
     this.tellPlace();
   }
 

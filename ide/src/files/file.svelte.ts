@@ -4,7 +4,7 @@
  * Edits are never lost: this browser stores them as a draft until the drone has written them. The text on disk is never
  * lost: a save names the version that it replaces.
  */
-import { ApiError, said } from "../api/http";
+import { ApiError, errorText } from "../api/http";
 import { type FilesApi, MAX_WRITTEN_BYTES } from "../api/files";
 import { t } from "../text";
 import { decode, EMPTY, encode, type FileText } from "./content";
@@ -12,7 +12,7 @@ import type { FileDrafts } from "./drafts";
 import { merge } from "./merge";
 
 const KEEP_MS = 300;
-const MOST_TRIES = 4; // merges in a row, if the file keeps changing on disk
+const MAX_TRIES = 4; // merges in a row, if the file keeps changing on disk
 
 export type FileState = "loading" | "text" | "image" | "unreadable" | "failed";
 
@@ -102,10 +102,10 @@ export class OpenFile {
       } catch (error) {
         if (draft === null) {
           this.state = "failed";
-          this.error = said(error);
+          this.error = errorText(error);
           return;
         }
-        this.error = t.files.fromDraft(said(error));
+        this.error = t.files.fromDraft(errorText(error));
         this.base = draft.base;
       }
       if (!isThere && draft === null) {
@@ -166,7 +166,7 @@ export class OpenFile {
       try {
         return await this.write();
       } catch (error) {
-        this.error = this.isKept ? t.files.notSaved(said(error)) : said(error);
+        this.error = this.isKept ? t.files.notSaved(errorText(error)) : errorText(error);
         return false;
       } finally {
         this.isSaving = false;
@@ -258,7 +258,7 @@ export class OpenFile {
   }
 
   private async write(): Promise<boolean> {
-    for (let n = 0; n < MOST_TRIES; n++) {
+    for (let n = 0; n < MAX_TRIES; n++) {
       const content = { ...(this.base?.content ?? EMPTY), text: this.text };
       const bytes = encode(content);
       if (bytes.length > MAX_WRITTEN_BYTES) throw new ApiError("tooLarge", t.files.tooLargeToSave, 413);

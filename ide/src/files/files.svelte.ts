@@ -1,6 +1,6 @@
 /** The files of one session: the tree, the changes and the tabs. It outlives the panel that shows it. */
 import { downloadFile, type FilesApi, filesOf } from "../api/files";
-import { ApiError, said } from "../api/http";
+import { ApiError, errorText } from "../api/http";
 import * as resources from "../api/resources";
 import type { Diff, FileEntry } from "../api/types";
 import { recall, remember } from "../workbench/memory";
@@ -8,8 +8,8 @@ import { BrowserShelf, FileDrafts } from "./drafts";
 import { OpenFile, type Place } from "./file.svelte";
 import { parentOf, Tree } from "./tree.svelte";
 
-const MOST_TABS = 30;
-const MOST_RECENT = 50;
+const MAX_TABS = 30;
+const MAX_RECENT = 50;
 const SETTLE_MS = 250; // changes arrive in groups
 
 export interface Problem {
@@ -72,7 +72,7 @@ export class Files {
       this.lookAtTabs();
       await this.readChanged();
     } catch (error) {
-      this.problem = { code: error instanceof ApiError ? error.code : null, message: said(error) };
+      this.problem = { code: error instanceof ApiError ? error.code : null, message: errorText(error) };
     } finally {
       this.isLoading = false;
       if (this.isAgain) {
@@ -94,7 +94,7 @@ export class Files {
     const file = this.tab(path) ?? this.add(path);
     if (place !== null) file.place = place;
     this.activate(file);
-    this.recent = [path, ...this.recent.filter((other) => other !== path)].slice(0, MOST_RECENT);
+    this.recent = [path, ...this.recent.filter((other) => other !== path)].slice(0, MAX_RECENT);
     this.remember();
     void this.tree.reveal(path);
     return file;
@@ -182,7 +182,7 @@ export class Files {
     if (known !== undefined) return known;
     const file = new OpenFile(this.session, path, this.api, this.drafts);
     const settled = this.tabs.find((tab) => !tab.isDirty && tab !== this.active);
-    if (this.tabs.length >= MOST_TABS && settled !== undefined) void this.close(settled);
+    if (this.tabs.length >= MAX_TABS && settled !== undefined) void this.close(settled);
     this.tabs = [...this.tabs, file];
     return file;
   }
@@ -208,7 +208,7 @@ export class Files {
       this.changed = new Map(files.map((file) => [file.path, file.status]));
       this.changedError = null;
     } catch (error) {
-      this.changedError = said(error);
+      this.changedError = errorText(error);
     }
   }
 

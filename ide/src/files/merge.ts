@@ -7,8 +7,8 @@
  */
 import { diff3Merge } from "node-diff3";
 
-const MOST_PAIRS = 300_000; // pairs of equal lines in one section: 1 s; a section with more is one conflict
-const MOST_LINES = 20_000; // lines of one section: a larger one is one conflict
+const MAX_PAIRS = 300_000; // pairs of equal lines in one section: 1 s; a section with more is one conflict
+const MAX_LINES = 20_000; // lines of one section: a larger one is one conflict
 
 export interface Merged {
   /** The merged text. In conflicts, it has the user's lines. */
@@ -55,7 +55,7 @@ function mergeStretch(o: Lines, a: Lines, b: Lines): Part[] {
   const agreed = (lines: Lines): Part[] => [{ mine: lines, theirs: lines, isConflict: false }];
   if (isSame(o, b) || isSame(a, b)) return agreed(a);
   if (isSame(o, a)) return agreed(b);
-  const isLarge = Math.max(o.length, a.length, b.length) > MOST_LINES || pairs(o, a) + pairs(o, b) > MOST_PAIRS;
+  const isLarge = Math.max(o.length, a.length, b.length) > MAX_LINES || pairs(o, a) + pairs(o, b) > MAX_PAIRS;
   if (isLarge) return [{ mine: a, theirs: b, isConflict: true }];
   return diff3Merge<string>([...a], [...o], [...b], { excludeFalseConflicts: true }).flatMap(({ ok, conflict }) =>
     conflict === undefined ? agreed(ok ?? []) : [{ mine: conflict.a, theirs: conflict.b, isConflict: true }],

@@ -2,7 +2,7 @@
 import { SvelteMap, SvelteSet } from "svelte/reactivity";
 
 import type { FilesApi } from "../api/files";
-import { said } from "../api/http";
+import { errorText } from "../api/http";
 import type { FileEntry } from "../api/types";
 
 export interface Row {
@@ -152,7 +152,7 @@ export class Tree {
       this.listed.set(path, { entries, isCut: truncated });
       this.failed.delete(path);
     } catch (error) {
-      this.failed.set(path, said(error));
+      this.failed.set(path, errorText(error));
       throw error;
     } finally {
       this.loading.delete(path);

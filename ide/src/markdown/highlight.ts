@@ -23,12 +23,12 @@ const LANGUAGES: Record<string, Load> = {
   ...{ json, jsonc: json, css, html, svelte: html, vue: html, xml: html, rust, rs: rust, go, yaml, yml: yaml },
   ...{ c: cpp, h: cpp, cpp, "c++": cpp, cc: cpp, hpp: cpp, java },
 };
-const LONGEST = 100_000; // characters: 30 ms
+const MAX_LENGTH = 100_000; // characters: 30 ms
 
 /** Returns the code with spans for its colours; null for an unknown language. */
 export async function highlighted(code: string, language: string): Promise<DocumentFragment | null> {
   const load = LANGUAGES[language.toLowerCase()];
-  if (load === undefined || code.length > LONGEST) return null;
+  if (load === undefined || code.length > MAX_LENGTH) return null;
   const tree = (await load()).parse(code);
   const fragment = document.createDocumentFragment();
   let at = 0;
@@ -53,7 +53,7 @@ export interface Span {
 /** Returns the coloured parts of each line. */
 export async function highlightedLines(code: string, language: string): Promise<Span[][] | null> {
   const load = LANGUAGES[language.toLowerCase()];
-  if (load === undefined || code.length > LONGEST) return null;
+  if (load === undefined || code.length > MAX_LENGTH) return null;
   const lines: Span[][] = [[]];
   const put = (text: string, classes: string) => lines.at(-1)!.push({ text, classes });
   highlightCode(code, (await load()).parse(code), classHighlighter, put, () => lines.push([]));

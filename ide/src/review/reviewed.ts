@@ -1,10 +1,10 @@
 /** Stores which changes the user has reviewed, per session, in this browser. */
 import type { Change } from "../diff/hunks";
-import { type Kept, read, write } from "../conversation/drafts";
+import { type KeyValueStorage, readStored, store } from "../browser-storage";
 
 const KEY = "gadget.reviewed";
-const MOST_SESSIONS = 30;
-const MOST_MARKS = 1000; // per session; the newest stay
+const MAX_SESSIONS = 30;
+const MAX_MARKS = 1000; // per session; the newest stay
 
 /** Returns the keys of changes: hashes of their content, so that a change that is edited further has another key. */
 export function keysOf(path: string, changes: Change[]): string[] {
@@ -18,14 +18,14 @@ export function keysOf(path: string, changes: Change[]): string[] {
   });
 }
 
-export function reviewedOf(session: string, kept: Kept = localStorage): ReadonlySet<string> {
-  return new Set(read<[string, string[]][]>(kept, KEY, []).find(([id]) => id === session)?.[1]);
+export function reviewedOf(session: string, storage?: KeyValueStorage): ReadonlySet<string> {
+  return new Set(readStored<[string, string[]][]>(KEY, [], storage).find(([id]) => id === session)?.[1]);
 }
 
-export function keepReviewed(session: string, marks: Iterable<string>, kept: Kept = localStorage): void {
-  const others = read<[string, string[]][]>(kept, KEY, []).filter(([id]) => id !== session);
-  const own = [...marks].slice(-MOST_MARKS);
-  write(kept, KEY, (own.length ? [[session, own], ...others] : others).slice(0, MOST_SESSIONS));
+export function keepReviewed(session: string, marks: Iterable<string>, storage?: KeyValueStorage): void {
+  const others = readStored<[string, string[]][]>(KEY, [], storage).filter(([id]) => id !== session);
+  const own = [...marks].slice(-MAX_MARKS);
+  store(KEY, (own.length ? [[session, own], ...others] : others).slice(0, MAX_SESSIONS), storage);
 }
 
 /** cyrb53, a 53-bit hash. It tells the changes of a file apart, but does not resist attacks. */

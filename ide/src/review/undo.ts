@@ -10,7 +10,7 @@ export type Result = { text: string; refusal?: undefined } | { refusal: Refusal 
 export type Standing = "there" | "undone" | "changed";
 
 /** Replaces the `from` side of a change by its other side. */
-export function exchanged(text: string, change: Change, from: Side): Result {
+export function replaceSide(text: string, change: Change, from: Side): Result {
   const pieces = piecesOf(text);
   const place = placeOf(pieces, change, from);
   if (typeof place !== "number") return { refusal: place };
@@ -28,11 +28,11 @@ export function standing(text: string, change: Change): Standing {
 }
 
 /** Undoes several changes of one diff, given in its order. Skips those that were undone before. */
-export function withoutAll(text: string, changes: Change[]): Result {
+export function undoAll(text: string, changes: Change[]): Result {
   let left = text;
   // From the last to the first, so that positions stay valid.
   for (const change of changes.toReversed()) {
-    const result = exchanged(left, change, "new");
+    const result = replaceSide(left, change, "new");
     if (result.refusal === undefined) left = result.text;
     else if (standing(left, change) !== "undone") return result;
   }
@@ -94,7 +94,7 @@ export function planOf(file: ChangedFile, patch: Patch, disk: string | null): Fi
   const isRenamed = file.status === "renamed" && file.oldPath != null;
   if (!isRenamed && (file.status !== "modified" || !patch.changes.length)) return refuse("kind");
   if (disk === null) return refuse("gone");
-  const left = withoutAll(disk, patch.changes);
+  const left = undoAll(disk, patch.changes);
   if (left.refusal !== undefined) return refuse(left.refusal);
   if (isRenamed) return { act: "rename", to: file.oldPath!, text: left.text };
   return left.text === disk ? { act: "nothing" } : { act: "save", text: left.text };

@@ -1,14 +1,14 @@
 /** The state of the whole page, in one object that main.ts creates. */
 import { createContext } from "svelte";
 
-import { ApiError, onSignedOut } from "../api/http";
+import { ApiError, errorText, onSignedOut } from "../api/http";
 import { followOtherTabs } from "../api/page-key";
 import * as api from "../api/resources";
 import type { ChatTurn, Inquiry, User, UserChanges } from "../api/types";
 import { Connection } from "../live/connection.svelte";
 import { Router } from "../router.svelte";
 import { t } from "../text";
-import { Chain } from "./chain";
+import { SerialQueue } from "./serial-queue";
 import { Fleet } from "./fleet.svelte";
 import { Notifier } from "./notifier";
 import { Preferences } from "./preferences.svelte";
@@ -32,7 +32,7 @@ export class App {
   readonly sessions = new SessionList(this.connection);
   readonly preferences = new Preferences();
   private readonly notifier = new Notifier(this.preferences);
-  private readonly changes = new Chain();
+  private readonly changes = new SerialQueue();
   private nextToast = 0;
 
   async start(): Promise<void> {
@@ -78,7 +78,7 @@ export class App {
 
   /** Changes the account of the signed-in user. Throws ApiError. */
   async changeMe(changes: (user: User) => UserChanges): Promise<void> {
-    await this.changes.do(async () => (this.user = await api.changeMe(changes(this.user!))));
+    await this.changes.run(async () => (this.user = await api.changeMe(changes(this.user!))));
   }
 
   say(text: string, level: Toast["level"] = "info"): void {
@@ -92,7 +92,7 @@ export class App {
   }
 
   fail(error: unknown): void {
-    this.say(error instanceof Error ? error.message : String(error), "error");
+    this.say(errorText(error), "error");
   }
 
   /** Runs an action and shows its error, if any. Returns whether it succeeded. */

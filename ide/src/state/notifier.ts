@@ -18,7 +18,7 @@ export class Notifier {
   }
 }
 
-/** Asks the browser for permission. Returns whether it is granted. */
+/** PageActions the browser for permission. Returns whether it is granted. */
 export async function mayNotify(): Promise<boolean> {
   return "Notification" in window && (await Notification.requestPermission()) === "granted";
 }

@@ -1,15 +1,9 @@
 /** The display preferences of this browser. */
+import { readStored, store } from "../browser-storage";
 
 export type Theme = "auto" | "light" | "dark";
 
 const KEY = "gadget.preferences";
-
-interface Kept {
-  theme: Theme;
-  grouping: "project" | "date";
-  notify: boolean;
-  sidebar: boolean;
-}
 
 export class Preferences {
   theme = $state<Theme>("auto");
@@ -19,26 +13,17 @@ export class Preferences {
   sidebar = $state(true);
 
   constructor() {
-    try {
-      const kept = JSON.parse(localStorage.getItem(KEY) ?? "{}") as Partial<Kept>;
-      this.theme = kept.theme ?? "auto";
-      this.grouping = kept.grouping ?? "project";
-      this.notify = kept.notify ?? false;
-      this.sidebar = kept.sidebar ?? true;
-    } catch {
-      // The stored preferences are unreadable. Use the defaults.
-    }
+    const stored = readStored<Partial<Pick<Preferences, "theme" | "grouping" | "notify" | "sidebar">>>(KEY, {});
+    this.theme = stored.theme ?? "auto";
+    this.grouping = stored.grouping ?? "project";
+    this.notify = stored.notify ?? false;
+    this.sidebar = stored.sidebar ?? true;
   }
 
   /** Applies and stores the preferences. */
   apply(): void {
     document.documentElement.style.colorScheme = this.theme === "auto" ? "" : this.theme;
-    const kept: Kept = { theme: this.theme, grouping: this.grouping, notify: this.notify, sidebar: this.sidebar };
-    try {
-      localStorage.setItem(KEY, JSON.stringify(kept));
-    } catch {
-      // Without storage, they last until the page closes.
-    }
+    store(KEY, { theme: this.theme, grouping: this.grouping, notify: this.notify, sidebar: this.sidebar });
   }
 
   toggleTheme(): void {

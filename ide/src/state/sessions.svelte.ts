@@ -1,14 +1,16 @@
 /** The list of sessions, with the state of each: what it does, whether it waits for the user, whether it is unread. */
 import { SvelteMap } from "svelte/reactivity";
 
-import { ApiError } from "../api/http";
+import { ApiError, errorText } from "../api/http";
 import * as api from "../api/resources";
+import { isOver } from "../api/turn-status";
 import type { ChatSession, ChatTurn, Inquiry, LatestTurn, ListedSession } from "../api/types";
+import { readStored, store } from "../browser-storage";
 import type { Connection } from "../live/connection.svelte";
-import { Meanwhile } from "../live/meanwhile";
+import { PushTracker } from "../live/push-tracker";
 
 const SEEN = "gadget.seen";
-const MOST_SEEN = 500;
+const MAX_SEEN = 500;
 
 export type SessionState = "idle" | "queued" | "running" | "waiting" | "unusual" | "lost" | "failed";
 
@@ -21,8 +23,8 @@ export class SessionList {
   readonly latest = new SvelteMap<string, LatestTurn>();
   /** The pending questions, by id. */
   readonly inquiries = new SvelteMap<string, Inquiry>();
-  private readonly seen = new SvelteMap<string, string>(readSeen());
-  private readonly meanwhile = new Meanwhile();
+  private readonly seen = new SvelteMap<string, string>(readStored<[string, string][]>(SEEN, []));
+  private readonly pushTracker = new PushTracker();
   private watched: string | null = null;
   private stops: (() => void)[] = [];
 
@@ -52,7 +54,7 @@ export class SessionList {
 
   async refresh(): Promise<void> {
     try {
-      const [[page, pinned], newer] = await this.meanwhile.during(Promise.all([api.sessions(), api.pinnedSessions()]));
+      const [[page, pinned], newer] = await this.pushTracker.track(Promise.all([api.sessions(), api.pinnedSessions()]));
       const listed = [...page.items, ...pinned];
       const fresh = new Map<string, ChatSession>(
         listed.filter((session) => !newer.has(session._id)).map((session) => [session._id, session]),
@@ -67,20 +69,20 @@ export class SessionList {
       this.error = null;
       await this.loadInquiries();
     } catch (error) {
-      this.error = error instanceof Error ? error.message : String(error);
+      this.error = errorText(error);
     }
   }
 
   async more(): Promise<void> {
     if (this.nextCursor === null) return;
-    const [page, newer] = await this.meanwhile.during(api.sessions(this.nextCursor));
+    const [page, newer] = await this.pushTracker.track(api.sessions(this.nextCursor));
     this.putListed(page.items, newer);
     this.nextCursor = page.nextCursor;
   }
 
   /** Loads the archived sessions. */
   async loadArchived(): Promise<void> {
-    this.putListed(...(await this.meanwhile.during(api.archivedSessions())));
+    this.putListed(...(await this.pushTracker.track(api.archivedSessions())));
   }
 
   get(id: string): ChatSession | undefined {
@@ -88,13 +90,13 @@ export class SessionList {
   }
 
   put(session: ChatSession): void {
-    this.meanwhile.pushed(session._id);
+    this.pushTracker.pushed(session._id);
     const others = this.items.filter((known) => known._id !== session._id);
     this.items = inOrder([session, ...others]);
   }
 
   drop(id: string): void {
-    this.meanwhile.pushed(id);
+    this.pushTracker.pushed(id);
     this.items = this.items.filter((session) => session._id !== id);
     this.latest.delete(id);
   }
@@ -169,7 +171,7 @@ export class SessionList {
   }
 
   private putInquiry(inquiry: Inquiry, onNew: (inquiry: Inquiry) => void): void {
-    this.meanwhile.pushed(inquiry._id);
+    this.pushTracker.pushed(inquiry._id);
     if (inquiry.status !== "pending") {
       this.inquiries.delete(inquiry._id);
       return;
@@ -187,12 +189,12 @@ export class SessionList {
     const upTo = isOver(turn) || session === this.watched ? turn._id : (before ?? "0");
     if (before !== undefined && before >= upTo) return;
     this.seen.set(session, upTo);
-    writeSeen([...this.seen]);
+    store(SEEN, [...this.seen].slice(-MAX_SEEN));
   }
 
   private async loadInquiries(): Promise<void> {
     try {
-      const [pending, newer] = await this.meanwhile.during(api.pendingInquiries());
+      const [pending, newer] = await this.pushTracker.track(api.pendingInquiries());
       for (const id of this.inquiries.keys()) if (!newer.has(id)) this.inquiries.delete(id);
       for (const inquiry of pending) if (!newer.has(inquiry._id)) this.inquiries.set(inquiry._id, inquiry);
     } catch (error) {
@@ -204,24 +206,4 @@ export class SessionList {
 
 function inOrder(sessions: ChatSession[]): ChatSession[] {
   return sessions.sort((a, b) => (a._id < b._id ? 1 : -1));
-}
-
-function isOver(turn: LatestTurn): boolean {
-  return turn.status === "finished" || turn.status === "error" || turn.status === "cancelled";
-}
-
-function readSeen(): [string, string][] {
-  try {
-    return JSON.parse(localStorage.getItem(SEEN) ?? "[]") as [string, string][];
-  } catch {
-    return [];
-  }
-}
-
-function writeSeen(seen: [string, string][]): void {
-  try {
-    localStorage.setItem(SEEN, JSON.stringify(seen.slice(-MOST_SEEN)));
-  } catch {
-    // Without storage, the marks last until the page closes.
-  }
 }

@@ -7,7 +7,7 @@ import { type ITheme, Terminal as Xterm } from "@xterm/xterm";
 
 import { t } from "../text";
 import { latin1, utf8 } from "./bytes";
-import type { Shown } from "./stream";
+import type { OutputTarget } from "./stream";
 
 const ANSI = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"] as const;
 const SCROLLBACK_LINES = 5000;
@@ -21,7 +21,7 @@ export interface ScreenEvents {
   onLeave: () => void;
 }
 
-export class Screen implements Shown {
+export class Screen implements OutputTarget {
   private readonly xterm: Xterm;
   private readonly fitting = new FitAddon();
   private readonly observer: ResizeObserver;

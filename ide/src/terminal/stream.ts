@@ -5,12 +5,12 @@
  */
 import { fromLine } from "./bytes";
 
-export interface Said {
+export interface Output {
   offset: number;
   data: Uint8Array;
 }
 
-export interface Shown {
+export interface OutputTarget {
   write(data: Uint8Array): void;
   /** Writes stored output, whose queries must not be answered again. `isAnew`: clear the terminal first. */
   replay(data: Uint8Array, isAnew: boolean): void;
@@ -23,12 +23,12 @@ export class TerminalStream {
   end = 0;
   private asked = 0;
   private isAsking = false;
-  private held: Said[] = [];
+  private held: Output[] = [];
 
   /** `ask` attaches and returns the stored output from byte `after` on. `onFailure` gets the error if it fails. */
   constructor(
-    private readonly ask: (after: number) => Promise<Said>,
-    private readonly shown: Shown,
+    private readonly ask: (after: number) => Promise<Output>,
+    private readonly target: OutputTarget,
     private readonly onFailure: (error: unknown) => void,
   ) {}
 
@@ -37,9 +37,9 @@ export class TerminalStream {
     const own = ++this.asked;
     this.isAsking = true;
     this.held = [];
-    let said: Said;
+    let output: Output;
     try {
-      said = await this.ask(this.end);
+      output = await this.ask(this.end);
     } catch (error) {
       if (own === this.asked) {
         this.isAsking = false;
@@ -49,31 +49,31 @@ export class TerminalStream {
     }
     if (own !== this.asked) return;
     this.isAsking = false;
-    const follows = said.offset === this.end;
-    if (!follows || said.data.length) {
-      this.shown.replay(follows || said.offset === 0 ? said.data : fromLine(said.data), !follows);
+    const follows = output.offset === this.end;
+    if (!follows || output.data.length) {
+      this.target.replay(follows || output.offset === 0 ? output.data : fromLine(output.data), !follows);
     }
-    this.end = said.offset + said.data.length;
+    this.end = output.offset + output.data.length;
     const held = this.held;
     this.held = [];
     for (const one of held) this.take(one);
   }
 
   /** Takes live output. */
-  take(said: Said): void {
+  take(output: Output): void {
     if (this.isAsking) {
       // It can arrive before the reply to the attach request.
-      this.held.push(said);
+      this.held.push(output);
       if (this.held.length > MAX_HELD) this.held.shift(); // this shows as a gap later
       return;
     }
-    if (said.offset > this.end) {
+    if (output.offset > this.end) {
       void this.attach();
       return;
     }
-    const fresh = said.data.subarray(this.end - said.offset);
+    const fresh = output.data.subarray(this.end - output.offset);
     if (!fresh.length) return;
-    this.shown.write(fresh);
+    this.target.write(fresh);
     this.end += fresh.length;
   }
 

@@ -1,5 +1,5 @@
 /** The terminals of one session. It lists them again whenever a change may have been missed. */
-import { ApiError } from "../api/http";
+import { ApiError, errorText } from "../api/http";
 import type { DroneRegistration, ErrorCode, Terminal } from "../api/types";
 import type { Connection } from "../live/connection.svelte";
 
@@ -94,7 +94,7 @@ export class Terminals {
       this.listed++;
     } catch (error) {
       if (own !== this.asked) return;
-      this.problem = error instanceof Error ? error.message : String(error);
+      this.problem = errorText(error);
       if (error instanceof ApiError && PASSES.includes(error.code)) this.listIn(AGAIN_MS);
     }
   }

@@ -1,12 +1,12 @@
 /** Completes an `@` mention: searches files shortly after the last key. Only the newest search counts. */
-import { said } from "../api/http";
+import { errorText } from "../api/http";
 import { filesOf } from "../api/files";
 import type { Mention } from "./mentions";
 
 const PAUSE_MS = 120;
-const MOST = 12; // files in the list
+const MAX_FILES = 12; // files in the list
 
-export class Mentioning {
+export class MentionSearch {
   paths = $state.raw<string[]>([]);
   /** The index of the selected file. */
   at = $state(0);
@@ -60,9 +60,9 @@ export class Mentioning {
     let paths: string[] = [];
     let why: string | null = null;
     try {
-      paths = (await filesOf(this.session).find(q)).paths.slice(0, MOST);
+      paths = (await filesOf(this.session).find(q)).paths.slice(0, MAX_FILES);
     } catch (error) {
-      why = said(error);
+      why = errorText(error);
     }
     if (asked !== this.asked) return;
     this.paths = paths;

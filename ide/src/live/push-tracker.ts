@@ -1,5 +1,5 @@
 /** Records pushes during a request. Such a push is newer than the reply, so the reply must not overwrite it. */
-export class Meanwhile {
+export class PushTracker {
   private readonly asks = new Set<Set<string>>();
 
   /** Records a push for a field name or document id. */
@@ -8,7 +8,7 @@ export class Meanwhile {
   }
 
   /** Waits for the reply. Returns it with the names and ids that were pushed in the meantime. */
-  async during<Answer>(ask: Promise<Answer>): Promise<[Answer, ReadonlySet<string>]> {
+  async track<Answer>(ask: Promise<Answer>): Promise<[Answer, ReadonlySet<string>]> {
     const newer = new Set<string>();
     this.asks.add(newer);
     try {

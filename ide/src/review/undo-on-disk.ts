@@ -4,7 +4,7 @@ import { ApiError } from "../api/http";
 import type { FileDiff } from "../api/types";
 import { type Change, type Patch, type Side } from "../diff/hunks";
 import { t } from "../text";
-import { exchanged, planOf, type Refusal, standing } from "./undo";
+import { replaceSide, planOf, type Refusal, standing } from "./undo";
 
 /** An undo that is not possible. The message is for the user. */
 export class Refused extends Error {}
@@ -36,7 +36,7 @@ export async function readDisk(files: FilesApi, path: string): Promise<DiskFile 
 /** Undoes one change of a file, or applies it again if `from` is "old". Throws Refused or ApiError. */
 export async function exchange(files: FilesApi, path: string, change: Change, from: Side): Promise<Back> {
   const disk = await textOf(files, path);
-  const result = exchanged(disk.text, change, from);
+  const result = replaceSide(disk.text, change, from);
   if (result.refusal !== undefined) {
     const isDone = from === "new" && result.refusal === "changed" && standing(disk.text, change) === "undone";
     throw isDone ? new Refused(t.review.already(path)) : refused(result.refusal, path);

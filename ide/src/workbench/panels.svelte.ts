@@ -6,7 +6,7 @@ import { recall, recallSizes, remember, rememberSizes } from "./memory";
 
 export type Panel = "files" | "terminal";
 
-export class Desk {
+export class Panels {
   isFilesOpen = $state(false);
   isTerminalOpen = $state(false);
   isFinding = $state(false);
@@ -63,4 +63,4 @@ export function isReference(text: string): boolean {
   return text.length <= 300 && /^[^\s:`'"<>]*[\w-]\.\w{1,12}:\d+(?:[:-]\d+)?$/.test(text) && !text.includes("//");
 }
 
-export const [useDesk, provideDesk] = createContext<Desk>();
+export const [usePanels, providePanels] = createContext<Panels>();

@@ -11,7 +11,7 @@ const PATIENCE_MS = 10_000;
 /** A larger paste is refused. */
 export const MAX_WAITING = 8 * 1024 * 1024;
 
-export class Typing {
+export class InputQueue {
   private waiting: Uint8Array[] = [];
   private size = 0;
   private isSending = false;

@@ -1,6 +1,6 @@
 /** The state of a review: the changes of a turn, a session or the working tree, with their marks and undos. */
 import { type FilesApi, filesOf } from "../api/files";
-import { ApiError, said } from "../api/http";
+import { ApiError, errorText } from "../api/http";
 import * as api from "../api/resources";
 import type { FileDiff } from "../api/types";
 import type { SessionView } from "../conversation/session.svelte";
@@ -9,11 +9,11 @@ import { type Change, type Patch, patchOf } from "../diff/hunks";
 import { t } from "../text";
 import { keepReviewed, keysOf, reviewedOf } from "./reviewed";
 import { standing, type Standing } from "./undo";
-import { type Back, type DiskFile, exchange, readDisk, Refused, undoFile } from "./undoing";
+import { type Back, type DiskFile, exchange, readDisk, Refused, undoFile } from "./undo-on-disk";
 
 export type Scope = "turn" | "session" | "uncommitted";
 
-const MOST_BACKS = 50; // undos that can be brought back
+const MAX_REDOS = 50; // undos that can be brought back
 
 export interface Entry {
   file: FileDiff;
@@ -86,7 +86,7 @@ export class Review {
     } catch (error) {
       if (asked !== this.asked) return;
       this.entries = [];
-      this.error = said(error);
+      this.error = errorText(error);
     }
     await this.readDisk();
   }
@@ -158,7 +158,7 @@ export class Review {
         } catch (error) {
           // This error concerns all files: the agent works, or the drone is offline.
           const isOfAll = error instanceof ApiError && !["fileChanged", "alreadyExists", "notFound", "tooLarge"].includes(error.code);
-          left.push(said(error));
+          left.push(errorText(error));
           if (isOfAll || !(error instanceof ApiError || error instanceof Refused)) break;
         }
       }
@@ -180,7 +180,7 @@ export class Review {
   }
 
   private note(says: string, backs: Back[]): void {
-    this.undone = [...this.undone, { says, backs }].slice(-MOST_BACKS);
+    this.undone = [...this.undone, { says, backs }].slice(-MAX_REDOS);
     this.news = { says, isBad: false };
   }
 
@@ -197,7 +197,7 @@ export class Review {
     } catch (error) {
       const isOther = error instanceof ApiError && error.code === "fileChanged";
       const isAgent = error instanceof ApiError && error.code === "workspaceBusy";
-      this.news = { says: isOther ? t.review.fileChanged : isAgent ? t.review.agentWorks : said(error), isBad: true };
+      this.news = { says: isOther ? t.review.fileChanged : isAgent ? t.review.agentWorks : errorText(error), isBad: true };
     } finally {
       await this.load();
       this.isBusy = false;

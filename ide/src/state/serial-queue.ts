@@ -1,9 +1,9 @@
 /** Runs changes one after the other, so that each starts from the result of the previous one. */
-export class Chain {
+export class SerialQueue {
   private last: Promise<unknown> = Promise.resolve();
 
   /** Runs `action` after all earlier actions have ended or failed. */
-  do<Result>(action: () => Promise<Result>): Promise<Result> {
+  run<Result>(action: () => Promise<Result>): Promise<Result> {
     const done = this.last.then(action);
     this.last = done.catch(() => {}); // the caller gets the error
     return done;
