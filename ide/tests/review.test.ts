@@ -15,7 +15,7 @@ function storage() {
   return { getItem: (key: string) => kept.get(key) ?? null, setItem: (key: string, value: string) => void kept.set(key, value) };
 }
 
-test("a change is shown as lines below each other or beside each other, with or without what is white space alone", () => {
+test("a change is shown in one or two columns, with or without white space changes", () => {
   const { lines } = patchOf(PATCH).changes[0]!;
   const rows = (isSplit: boolean, ignoresSpace: boolean) => shown(rowsOf(lines, { isSplit, ignoresSpace }));
   expect(rows(false, false)).toEqual(["d|", "e|", "|D", "|e", "|f"]);
@@ -25,7 +25,7 @@ test("a change is shown as lines below each other or beside each other, with or 
   expect(isSpaceOnly(patchOf("@@ -1,2 +1 @@\n-a b\n-\n+ab\n").changes[0]!)).toBe(true);
 });
 
-test("what the diff leaves out is shown from the disk, where that is what the diff says", () => {
+test("gaps of the diff are filled from the disk, if it matches the diff", () => {
   const patch = patchOf(PATCH);
   const disk = "a\nb\nc\nD\ne  \nf\ng\nh\ni\n";
   expect(linesBetween(patch, disk.replace("g", "G"))).toBeNull();
@@ -48,7 +48,7 @@ test("what the diff leaves out is shown from the disk, where that is what the di
   expect(all([], 100, true).blocks.flatMap((block) => block.rows)).toHaveLength(3);
 });
 
-test("a change is known again until it changes, alike ones by their order; only so many are kept", () => {
+test("a reviewed change is recognised until it changes, equal ones by order, up to a limit", () => {
   const of = (diff: string) => keysOf("a", patchOf(diff).changes);
   const two = "@@ -1,5 +1,5 @@\n-a\n+b\n x\n y\n-a\n+b\n z\n";
   expect(new Set(of(two)).size).toBe(2);
@@ -64,7 +64,7 @@ test("a change is known again until it changes, alike ones by their order; only 
   expect([...reviewedOf("t", kept)]).toEqual(["k"]);
 });
 
-test("comments are one prompt with what was typed, are kept, and those added meanwhile stay", () => {
+test("comments are sent with the prompt, are stored, and later ones stay", () => {
   const kept = storage();
   const comments = new Comments("s", kept);
   const about = { path: "a.py", side: "new" as const, from: 2, to: 3, lines: ["-x", "+y", " "] };
@@ -84,7 +84,7 @@ test("comments are one prompt with what was typed, are kept, and those added mea
   expect(comments.items).toHaveLength(MAX_COMMENTS);
 });
 
-test("a mention begins with an @ at the begin of a word, and ends with the word", () => {
+test("a mention begins with an @ at the start of a word, and ends with the word", () => {
   expect(mentionAt("@", 1)).toEqual({ from: 0, asked: "" });
   expect(mentionAt("see @src/a", 10)).toEqual({ from: 4, asked: "src/a" });
   expect(mentionAt("see (@a)", 7)).toEqual({ from: 5, asked: "a" });
