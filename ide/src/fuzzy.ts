@@ -1,11 +1,11 @@
 /** Scores how well `query` matches `text`, letter by letter in order. Higher is better; null if it does not match. */
 export function score(query: string, text: string): number | null {
-  const wanted = query.toLowerCase().replaceAll(" ", "");
+  const letters = query.toLowerCase().replaceAll(" ", "");
   const within = text.toLowerCase();
   let at = 0;
   let points = 0;
   let run = 0;
-  for (const letter of wanted) {
+  for (const letter of letters) {
     const found = within.indexOf(letter, at);
     if (found < 0) return null;
     const startsWord = found === 0 || /[\s/_.:-]/.test(within[found - 1]!);

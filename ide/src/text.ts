@@ -206,7 +206,7 @@ export const t = {
     aSession: "a session",
     since: (when: string) => `since ${when}`,
     clones: (n: number) => `${plural(n, "project")} cloned`,
-    kept: (name: string) => `reserved for ${marked(name)}`,
+    reserved: (name: string) => `reserved for ${marked(name)}`,
     otherVersion: (version: string) => `The server is ${version}. Update the older of the two.`,
     rename: "Rename",
     revoke: "Revoke",

@@ -85,9 +85,9 @@ test("comments are sent with the prompt, are stored, and later ones stay", () =>
 });
 
 test("a mention begins with an @ at the start of a word, and ends with the word", () => {
-  expect(mentionAt("@", 1)).toEqual({ from: 0, asked: "" });
-  expect(mentionAt("see @src/a", 10)).toEqual({ from: 4, asked: "src/a" });
-  expect(mentionAt("see (@a)", 7)).toEqual({ from: 5, asked: "a" });
+  expect(mentionAt("@", 1)).toEqual({ from: 0, query: "" });
+  expect(mentionAt("see @src/a", 10)).toEqual({ from: 4, query: "src/a" });
+  expect(mentionAt("see (@a)", 7)).toEqual({ from: 5, query: "a" });
   for (const [text, caret] of [["a@b.example", 11], ["@a b", 4], ["@abc", 2], ["", 0], ['@"a', 3]] as const) {
     expect(mentionAt(text, caret)).toBeNull();
   }

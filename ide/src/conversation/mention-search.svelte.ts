@@ -17,7 +17,7 @@ export class MentionSearch {
   isCurrent = $state(false);
 
   private waits: ReturnType<typeof setTimeout> | undefined;
-  private asked = 0;
+  private latestRequest = 0;
   /** The position of an `@` whose list the user closed: it stays closed. */
   private closedAt: number | null = null;
 
@@ -30,11 +30,11 @@ export class MentionSearch {
       this.end();
       return;
     }
-    if (mention.asked === this.mention?.asked && mention.from === this.mention.from) return;
+    if (mention.query === this.mention?.query && mention.from === this.mention.from) return;
     this.mention = mention;
     this.isCurrent = false;
     clearTimeout(this.waits);
-    this.waits = setTimeout(() => void this.ask(mention.asked), PAUSE_MS);
+    this.waits = setTimeout(() => void this.ask(mention.query), PAUSE_MS);
   }
 
   step(by: 1 | -1): void {
@@ -48,7 +48,7 @@ export class MentionSearch {
 
   end(): void {
     clearTimeout(this.waits);
-    this.asked += 1;
+    this.latestRequest += 1;
     this.mention = null;
     this.paths = [];
     this.why = null;
@@ -56,7 +56,7 @@ export class MentionSearch {
   }
 
   private async ask(q: string): Promise<void> {
-    const asked = ++this.asked;
+    const request = ++this.latestRequest;
     let paths: string[] = [];
     let why: string | null = null;
     try {
@@ -64,7 +64,7 @@ export class MentionSearch {
     } catch (error) {
       why = errorText(error);
     }
-    if (asked !== this.asked) return;
+    if (request !== this.latestRequest) return;
     this.paths = paths;
     this.why = why;
     this.at = 0;

@@ -4,7 +4,7 @@ export interface Mention {
   /** The position of the `@`. */
   from: number;
   /** The text between the `@` and the caret. */
-  asked: string;
+  query: string;
 }
 
 const MAX_LENGTH = 200; // characters of a path that is being typed
@@ -15,7 +15,7 @@ export function mentionAt(text: string, caret: number): Mention | null {
   const found = /(?:^|[\s([{"'`])@([^\s@"]*)$/.exec(before);
   if (found === null) return null;
   // With text after the caret, the user edits an existing mention: nothing to complete.
-  return /^[^\s.,;:!?)\]}]/.test(text.slice(caret)) ? null : { from: caret - found[1]!.length - 1, asked: found[1]! };
+  return /^[^\s.,;:!?)\]}]/.test(text.slice(caret)) ? null : { from: caret - found[1]!.length - 1, query: found[1]! };
 }
 
 /** Formats a file, or lines of it, as a mention. */

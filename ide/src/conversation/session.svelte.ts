@@ -117,9 +117,9 @@ export class SessionView {
 
   /** Stores a prompt. `promptId` makes repeats safe: the service stores each id once. */
   async submit(content: string, promptId: string, images: string[] = []): Promise<void> {
-    const asked = { chatSessionId: this.id, content, promptId };
+    const prompt = { chatSessionId: this.id, content, promptId };
     // An older service refuses the field `images`, so it is sent only with images.
-    const { turn } = await this.connection.call("submitPrompt", images.length ? { ...asked, images } : asked);
+    const { turn } = await this.connection.call("submitPrompt", images.length ? { ...prompt, images } : prompt);
     this.putTurn(turn);
   }
 

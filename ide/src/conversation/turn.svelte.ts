@@ -240,9 +240,9 @@ export class TurnView {
         this.placeInquiry(event.inquiry);
         break;
       case "inquiryAnswered": {
-        const asked = this.inquiry(event.answer.inquiryId);
-        if (asked !== null) {
-          asked.inquiry = { ...asked.inquiry, status: event.answer.status, answer: event.answer.answer };
+        const item = this.inquiry(event.answer.inquiryId);
+        if (item !== null) {
+          item.inquiry = { ...item.inquiry, status: event.answer.status, answer: event.answer.answer };
         }
         break;
       }

@@ -3,11 +3,11 @@ import type { App } from "../state/app.svelte";
 import { SessionView } from "./session.svelte";
 
 const MAX_SESSIONS = 8;
-const kept = new WeakMap<App, SessionView[]>();
+const views = new WeakMap<App, SessionView[]>();
 
 export function viewOf(app: App, id: string): SessionView {
-  const known = kept.get(app) ?? [];
+  const known = views.get(app) ?? [];
   const view = known.find((one) => one.id === id) ?? new SessionView(id, app.connection);
-  kept.set(app, [view, ...known.filter((one) => one !== view)].slice(0, MAX_SESSIONS));
+  views.set(app, [view, ...known.filter((one) => one !== view)].slice(0, MAX_SESSIONS));
   return view;
 }

@@ -120,11 +120,11 @@ export class BrowserShelf implements Shelf {
 
   private open(): Promise<IDBDatabase> {
     this.database ??= new Promise<IDBDatabase>((resolve, reject) => {
-      const asked = indexedDB.open(NAME, 1);
-      asked.onupgradeneeded = () => asked.result.createObjectStore(STORE, { keyPath: ["session", "path"] });
-      asked.onsuccess = () => resolve(asked.result);
-      asked.onerror = () => reject(asked.error ?? new Error("no database"));
-      asked.onblocked = () => reject(new Error("the database is in use"));
+      const request = indexedDB.open(NAME, 1);
+      request.onupgradeneeded = () => request.result.createObjectStore(STORE, { keyPath: ["session", "path"] });
+      request.onsuccess = () => resolve(request.result);
+      request.onerror = () => reject(request.error ?? new Error("no database"));
+      request.onblocked = () => reject(new Error("the database is in use"));
     }).catch((error: unknown) => {
       this.database = null;
       throw error;
@@ -136,9 +136,9 @@ export class BrowserShelf implements Shelf {
     const database = await this.open();
     return new Promise((resolve, reject) => {
       const transaction = database.transaction(STORE, mode);
-      const asked = act(transaction.objectStore(STORE));
-      transaction.oncomplete = () => resolve(asked.result);
-      transaction.onabort = transaction.onerror = () => reject(transaction.error ?? asked.error ?? new Error("not kept"));
+      const request = act(transaction.objectStore(STORE));
+      transaction.oncomplete = () => resolve(request.result);
+      transaction.onabort = transaction.onerror = () => reject(transaction.error ?? request.error ?? new Error("not kept"));
     });
   }
 }

@@ -35,7 +35,7 @@ export interface EditorOptions {
 }
 
 /** The state of an editor while another tab is shown. */
-interface Kept {
+interface SavedEditor {
   state: EditorState;
   scroll: StateEffect<unknown>;
 }
@@ -77,11 +77,11 @@ export class FileEditor {
   ) {
     const text = file.text;
     this.canWrap = longestLine(text) <= MAX_WRAPPED_LENGTH;
-    const kept = file.kept as Kept | null;
+    const saved = file.editorState as SavedEditor | null;
     this.view = new EditorView({
       parent,
-      state: kept === null ? EditorState.create({ doc: text, extensions: this.extensions() }) : this.renewed(kept.state),
-      scrollTo: kept?.scroll,
+      state: saved === null ? EditorState.create({ doc: text, extensions: this.extensions() }) : this.renewed(saved.state),
+      scrollTo: saved?.scroll,
     });
     this.replace(text); // the file may have changed while another tab was shown
     file.surface = { text: () => this.view.state.sliceDoc(), replace: (now) => this.replace(now) };
@@ -116,15 +116,15 @@ export class FileEditor {
   close(): void {
     const { file, view } = this;
     const text = view.state.sliceDoc();
-    file.kept = { state: view.state, scroll: view.scrollSnapshot() } satisfies Kept;
+    file.editorState = { state: view.state, scroll: view.scrollSnapshot() } satisfies SavedEditor;
     file.leave(text);
     view.destroy();
   }
 
-  /** Returns a state with the undo history of `kept` and the listeners of this view. */
-  private renewed(kept: EditorState): EditorState {
+  /** Returns a state with the undo history of `saved` and the listeners of this view. */
+  private renewed(saved: EditorState): EditorState {
     const fields = { history: historyField };
-    return EditorState.fromJSON(kept.toJSON(fields), { extensions: this.extensions() }, fields);
+    return EditorState.fromJSON(saved.toJSON(fields), { extensions: this.extensions() }, fields);
   }
 
   private extensions(): Extension[] {

@@ -73,7 +73,7 @@ export class OpenFile {
 
   surface: Surface | null = null;
   /** The editor's state while another tab is shown. */
-  kept: unknown = null;
+  editorState: unknown = null;
   private plain = "";
   private working: Promise<unknown> = Promise.resolve();
   private keeping: ReturnType<typeof setTimeout> | undefined;
@@ -337,7 +337,7 @@ export class OpenFile {
       this.base = found;
       this.disk = null;
       if (isFirst) {
-        this.surface = this.kept = null;
+        this.surface = this.editorState = null;
         this.generation += 1;
       }
       if (this.text === found.content.text) this.measure();

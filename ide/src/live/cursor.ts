@@ -16,7 +16,7 @@ export type Verdict = "next" | "replaces" | "repeat" | "gap";
 export class StreamCursor {
   /** The last event that counted; null before the first. */
   last: Position | null = null;
-  private asked: { turnId: string; seq: number } | null = null;
+  private requested: { turnId: string; seq: number } | null = null;
 
   /** Classifies an event, and advances to it if it counts. */
   take(event: Position): Verdict {
@@ -24,7 +24,7 @@ export class StreamCursor {
     if (verdict === "next" || verdict === "replaces") {
       this.last = { turnId: event.turnId, seq: event.seq, epoch: event.epoch };
     } else if (verdict === "gap") {
-      this.asked = { turnId: event.turnId, seq: event.seq };
+      this.requested = { turnId: event.turnId, seq: event.seq };
     }
     return verdict;
   }
@@ -39,7 +39,7 @@ export class StreamCursor {
     } else if (have.turnId > event.turnId) {
       return "repeat";
     }
-    const again = this.asked?.turnId === event.turnId && this.asked.seq === event.seq;
+    const again = this.requested?.turnId === event.turnId && this.requested.seq === event.seq;
     return again ? "next" : "gap";
   }
 }

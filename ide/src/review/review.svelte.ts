@@ -44,7 +44,7 @@ export class Review {
   isBusy = $state(false);
 
   private readonly files: FilesApi;
-  private asked = 0;
+  private latestRequest = 0;
 
   constructor(
     readonly session: SessionView,
@@ -74,17 +74,17 @@ export class Review {
 
   /** Loads the changes, and the shown file on disk. */
   async load(): Promise<void> {
-    const asked = ++this.asked;
+    const request = ++this.latestRequest;
     this.error = null;
     try {
       const asks = this.scope === "turn" ? api.turnDiff(this.turn!.id) : api.sessionDiff(this.session.id, this.scope);
       const diff = await asks;
-      if (asked !== this.asked) return;
+      if (request !== this.latestRequest) return;
       this.entries = diff.files.map(entryOf);
       this.fileCount = diff.fileCount;
       if (this.entry === null) this.path = this.entries[0]?.file.path ?? null;
     } catch (error) {
-      if (asked !== this.asked) return;
+      if (request !== this.latestRequest) return;
       this.entries = [];
       this.error = errorText(error);
     }

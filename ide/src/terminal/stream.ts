@@ -21,7 +21,7 @@ const MAX_HELD = 64;
 export class TerminalStream {
   /** The offset up to which all output is shown. */
   end = 0;
-  private asked = 0;
+  private latestRequest = 0;
   private isAsking = false;
   private held: Output[] = [];
 
@@ -34,20 +34,20 @@ export class TerminalStream {
 
   /** Attaches (again) at once, also while an earlier attempt still waits for its reply. */
   async attach(): Promise<void> {
-    const own = ++this.asked;
+    const own = ++this.latestRequest;
     this.isAsking = true;
     this.held = [];
     let output: Output;
     try {
       output = await this.ask(this.end);
     } catch (error) {
-      if (own === this.asked) {
+      if (own === this.latestRequest) {
         this.isAsking = false;
         this.onFailure(error);
       }
       return;
     }
-    if (own !== this.asked) return;
+    if (own !== this.latestRequest) return;
     this.isAsking = false;
     const follows = output.offset === this.end;
     if (!follows || output.data.length) {
@@ -84,7 +84,7 @@ export class TerminalStream {
 
   /** Ignores all further output. */
   stop(): void {
-    this.asked++;
+    this.latestRequest++;
     this.isAsking = true;
     this.held = [];
   }

@@ -19,7 +19,7 @@ export class Terminals {
   droneId = $state<string | null>(null);
   private stops: (() => void)[] = [];
   private again: ReturnType<typeof setTimeout> | undefined;
-  private asked = 0;
+  private latestRequest = 0;
 
   constructor(
     private readonly connection: Connection,
@@ -56,7 +56,7 @@ export class Terminals {
     for (const stop of this.stops) stop();
     this.stops = [];
     clearTimeout(this.again);
-    this.asked++;
+    this.latestRequest++;
   }
 
   /** Opens a terminal. Throws ApiError. */
@@ -82,18 +82,18 @@ export class Terminals {
   }
 
   private async list(): Promise<void> {
-    const own = ++this.asked;
+    const own = ++this.latestRequest;
     clearTimeout(this.again);
     try {
       const answer = await this.connection.call("listTerminals", { chatSessionId: this.session });
-      if (own !== this.asked) return;
+      if (own !== this.latestRequest) return;
       this.droneId = answer.droneId;
       this.items = answer.terminals;
       this.problem = null;
       if (!this.items.some((one) => one._id === this.current)) this.current = this.items[0]?._id ?? null;
       this.listed++;
     } catch (error) {
-      if (own !== this.asked) return;
+      if (own !== this.latestRequest) return;
       this.problem = errorText(error);
       if (error instanceof ApiError && PASSES.includes(error.code)) this.listIn(AGAIN_MS);
     }

@@ -15,7 +15,7 @@ export class Panels {
   side = $state(0.58);
   bottom = $state(0.35);
   /** The file to show, until the files panel has opened it. */
-  wanted = $state.raw<{ path: string; place: Place | null } | null>(null);
+  requestedFile = $state.raw<{ path: string; place: Place | null } | null>(null);
   /** Inserts a mention of a file, or of its lines, into the prompt. The conversation sets this and `focusPrompt`. */
   mention: (path: string, fromLine?: number, toLine?: number) => void = () => {};
   focusPrompt: () => void = () => {};
@@ -38,7 +38,7 @@ export class Panels {
 
   /** Shows a file at a place. `reference` can end with `:line`. */
   show(reference: string, place: Place | null = null): void {
-    this.wanted = { ...parseReference(reference), ...(place === null ? {} : { place }) };
+    this.requestedFile = { ...parseReference(reference), ...(place === null ? {} : { place }) };
     this.toggle("files", true);
   }
 
