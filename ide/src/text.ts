@@ -494,7 +494,7 @@ export const t = {
     scopes: { both: "Files and conversation", files: "Files only", conversation: "Conversation only" },
     go: "Go back",
     redo: "Bring back",
-    leftAlone: "These files were not changed:",
+    leftAlone: "These files would stay unchanged:",
     wasLeftAlone: (n: number) => `The files were changed back, except for ${plural(n, "file")}:`,
     done: "You went back",
     bar: "You went back. The next prompt makes that final.",

@@ -401,7 +401,7 @@ def test_what_a_revert_leaves_alone_is_shown(stage: Stage, open_page: OpenPage) 
     stage.drone.answers["restoreFiles"] = {"ok": True, "files": [CHANGED], "fileCount": 1, "leftAlone": left}
     page.get_by_role("button", name="Go back to before this prompt").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("These files were not changed:")
+    expect(dialog).to_contain_text("These files would stay unchanged:")
     dialog.get_by_role("button", name="Go back", exact=True).click()
     dialog = page.get_by_role("dialog", name="You went back")
     expect(dialog).to_contain_text("The files were changed back, except for 1 file:")
