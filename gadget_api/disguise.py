@@ -30,13 +30,31 @@ LOOKALIKES = (
     "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧοιανρυϲϳ"  # Greek
     "ՕՍօսոցհզԼ"  # Armenian
     "ᎪᎬᎢᎥᎷᏂᏃᏌᏚᏞᏟᏢᏴ"  # Cherokee
-    "ı"  # the dotless i
+    "ꓐꓑꓓꓔꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓦꓧꓪꓫꓬꓮꓰꓲꓳꓴ"  # Lisu
+    "ⲂⲎⲒⲓⲔⲘⲚⲞⲟⲢⲣⲤⲥⲦⲨⲩⲬⲭ"  # Coptic
+    "ıȷɑɡɩɪʋʏᴄᴏᴜᴠᴡᴢꜱꝛꞮ"  # the dotless i and j, letters of phonetics, small capitals
 )
 """Letters that look like a Latin one."""
-FOREIGN: Ranges = ((0x0400, 0x052F), (0x0531, 0x0587), (0x13A0, 0x13FF))
-"""Cyrillic, Armenian, Cherokee: no word has them beside Latin letters. (Greek ones stand in units and formulas.)"""
-WIDE: Ranges = ((0xFF21, 0xFF3A), (0xFF41, 0xFF5A), (0x1D400, 0x1D7FF))
-"""Latin letters of another width or style, which a host name takes for the plain ones."""
+FOREIGN: Ranges = (
+    (0x0400, 0x052F), (0x0531, 0x0587), (0x10A0, 0x10FF), (0x13A0, 0x13FF), (0x1400, 0x16FF), (0x1C80, 0x1CBF),
+    (0x2C80, 0x2DFF), (0xA4D0, 0xA4FF), (0xA640, 0xA69F), (0xAB70, 0xABBF), (0x10280, 0x1031F), (0x10400, 0x1052F),
+    (0x118A0, 0x118FF), (0x16F00, 0x16F9F),
+)  # fmt: skip
+"""Cyrillic, Armenian, Georgian, Cherokee, Canadian syllabics, Ogham, runes, Coptic, Tifinagh, Lisu, and alphabets of
+antiquity: no word has them beside Latin letters. (Greek ones stand in units and formulas.)"""
+WIDE: Ranges = (
+    (0x2102, 0x2102), (0x210A, 0x210E), (0x2110, 0x2113), (0x2115, 0x2115), (0x2119, 0x211D), (0x2124, 0x2124),
+    (0x2128, 0x2128), (0x212A, 0x212A), (0x212C, 0x212D), (0x212F, 0x2131), (0x2133, 0x2134), (0x2145, 0x2149),
+    (0x2160, 0x217F), (0xFF21, 0xFF3A), (0xFF41, 0xFF5A), (0x1D400, 0x1D7FF),
+)  # fmt: skip
+"""Latin letters of another width or style, and Roman numerals, which a host name takes for the plain ones."""
+SIGNS: Ranges = (
+    (0x2024, 0x2024), (0x2044, 0x2044), (0x2215, 0x2216), (0x2236, 0x2236), (0x29F5, 0x29F5), (0x29F8, 0x29F9),
+    (0x3002, 0x3002), (0xA789, 0xA789), (0xFE52, 0xFE52), (0xFE55, 0xFE55), (0xFE68, 0xFE68), (0xFF0E, 0xFF0F),
+    (0xFF20, 0xFF20), (0xFF3C, 0xFF3C), (0xFF61, 0xFF61),
+)  # fmt: skip
+"""What looks like a dot, a slash, a backslash, a colon or an @. Marked between plain letters and digits alone, for
+Chinese and Japanese have such signs of their own."""
 
 
 def _class(ranges: Ranges) -> str:
@@ -54,6 +72,7 @@ _FINE = (
 )
 _LOOKALIKE = re.compile(f"[{LOOKALIKES}{_class(WIDE)}]")
 _MIXED = re.compile(f"[{LOOKALIKES}{_class(WIDE)}{_class(FOREIGN)}]")
+_SIGN = re.compile(f"(?<=[A-Za-z0-9_-])[{_class(SIGNS)}]+(?=[A-Za-z0-9_-])")
 _PART = re.compile(r"[^-_]+")
 _SEEN = re.compile(f"(?P<fine>{_FINE})|(?P<hidden>[{_class(HIDDEN)}])")
 _WORD = re.compile(r"[^\s/\\:@'\"()<>|&;,=?#\[\]{}⟦⟧]+")
@@ -87,7 +106,8 @@ def _unmixed(word: re.Match[str]) -> str:
     """A word, such as a host name, with marks for the letters in it that pass for Latin ones."""
     if word[0].isascii() or not _LATIN.search(word[0]):
         return word[0]
-    return ".".join(_unmixed_label(label) for label in word[0].split("."))
+    shown = _SIGN.sub(lambda found: "".join(map(_mark, found[0])), word[0])
+    return ".".join(_unmixed_label(label) for label in shown.split("."))
 
 
 def _unmixed_label(label: str) -> str:

@@ -31,6 +31,14 @@ class TurnEvent(WireModel):
     """Which dispatch of the turn this belongs to; the store refuses an older one."""
     seq: int = Field(ge=1)
     at: UtcTime
+    agent_id: Id | None = None
+    """The agent in the turn that it is of; None, and left out on the wire: the turn's own."""
+
+    def to_wire(self) -> dict[str, Any]:
+        wire = super().to_wire()
+        if self.agent_id is None:
+            del wire["agentId"]
+        return wire
 
     def counted(self, stats: TurnStats, price: ModelPrice | None) -> TurnStats:
         """`stats` with this event taken in; most events change nothing."""

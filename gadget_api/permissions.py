@@ -9,7 +9,7 @@ denies always wins, one that asks wins over one that allows; where no rule fits,
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, field_validator
 
 from gadget_api.model import WireModel
 
@@ -75,6 +75,14 @@ class Rule(WireModel):
     `npm run *` fits `npm run` too."""
     reason: Annotated[str, StringConstraints(max_length=500)] | None = None
     """Shown with the decision."""
+
+    @field_validator("pattern")
+    @classmethod
+    def _without_blanks_at_the_end(cls, pattern: str) -> str:
+        """As in .gitignore, where a backslash keeps one: no path and no command would fit with them."""
+        kept = pattern.rstrip()
+        is_escaped = (len(kept) - len(kept.rstrip("\\"))) % 2 == 1
+        return (kept + pattern[len(kept) :][:1] if is_escaped else kept) or pattern
 
 
 class ScopedRule(Rule):

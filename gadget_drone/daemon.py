@@ -18,7 +18,6 @@ from gadget_api.workspace_files import WorkspaceRegistration
 from gadget_drone.agent.clients import Clients
 from gadget_drone.agent.history import Histories
 from gadget_drone.agent.sessions import SessionStates
-from gadget_drone.agent.turn import Desk
 from gadget_drone.checkpoint_requests import CheckpointRequests
 from gadget_drone.context.analysis import Analyses
 from gadget_drone.context.tokens import Calibration
@@ -26,8 +25,8 @@ from gadget_drone.files.requests import FileRequests
 from gadget_drone.images import Images
 from gadget_drone.link import Link
 from gadget_drone.occupancy import Occupancy
-from gadget_drone.plans import Plans
 from gadget_drone.recovery import find_left_turn
+from gadget_drone.sandbox.known import KnownRepositories
 from gadget_drone.sandbox.standing import Standing
 from gadget_drone.server import Server
 from gadget_drone.settings import DroneSettings
@@ -36,6 +35,7 @@ from gadget_drone.supervised import Supervisor
 from gadget_drone.terminals.terminals import Terminals
 from gadget_drone.tools.entry_points import find_tools
 from gadget_drone.tools.toolbox import BUILT_IN
+from gadget_drone.turn.scope import DroneScope
 from gadget_drone.turns import Turns, takes_nothing
 from gadget_drone.uploads import Uploads
 from gadget_drone.workspace import Workspace
@@ -68,8 +68,8 @@ class Daemon:
         )
         self._supervisor = Supervisor()
         shown = [path for path in settings.sandbox_paths.split(":") if os.path.isabs(path)]
-        self._standing = Standing(shown) if sandbox.kind == "bubblewrap" else None
-        self._states = SessionStates()
+        self._standing = Standing(workspace.dir, shown) if sandbox.kind == "bubblewrap" else None
+        self._sessions = SessionStates()
         self._lag = Lag()
         images = Images(workspace.images_dir, server, self._uploads)
         self._clients = Clients(images.load)
@@ -77,20 +77,24 @@ class Daemon:
         self._files = FileRequests(workspace, lambda: self._turns.is_free(), self._checkpoints.of)
         self._station = Station(workspace, self._occupancy, self._lag, self._call)
         self._terminals = Terminals(workspace, self._supervisor, self._call, is_on=settings.terminals == "on")
-        plans = Plans(
+        scope = DroneScope(
             settings=settings,
             workspace=workspace,
+            server=server,
             supervisor=self._supervisor,
             sandbox=self._standing,
-            states=self._states,
-            third_party=find_tools({tool.spec.name for tool in BUILT_IN}).tools,
+            sessions=self._sessions,
+            histories=Histories(images),
+            clients=self._clients,
             uploads=self._uploads,
             images=images,
+            analyses=Analyses(),
+            calibration=Calibration(),
+            checkpoints=self._checkpoints.of,
+            third_party=find_tools({tool.spec.name for tool in BUILT_IN}).tools,
+            tracer=tracer,
         )
-        desk = Desk(
-            server, Histories(images), self._clients, images, Analyses(), Calibration(), self._checkpoints.of, tracer
-        )
-        self._turns = Turns(workspace, self._occupancy, self._station, plans, desk, self._send, self._greet)
+        self._turns = Turns(workspace, self._occupancy, self._station, scope, self._send, self._greet)
         self._hello: asyncio.Task[None] | None = None
         self._tasks: asyncio.TaskGroup | None = None
         self._link = Link(
@@ -175,6 +179,7 @@ class Daemon:
     async def run(self, stop: asyncio.Event) -> None:
         """Works until `stop` is set. Raises GadgetError when the server does not want this drone any more."""
         self._uploads.remove_leftovers()
+        await asyncio.to_thread(KnownRepositories(self._workspace.dir).mend_all)  # the one before may have been killed
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = self._turns.tasks = tasks
@@ -191,12 +196,12 @@ class Daemon:
         except* GadgetError as group:
             raise group.exceptions[0] from None
         finally:
-            await self._states.close()
+            await self._sessions.close()
             await self._clients.close()
             await self._terminals.close()
             self._supervisor.close()
             if self._standing is not None:
-                self._standing.close()
+                await self._standing.close()
             await self._link.drop()
             self._station.status = DroneStatus.OFFLINE
             self._station.save()

@@ -14,7 +14,7 @@ from typing import Any
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.projects import is_local_git_url, is_remote_git_url
 from gadget_api.work_order import OrderProject
-from gadget_drone.git_settings import ON_CLONE, git_environment
+from gadget_drone.git_settings import ON_CLONE, Stamp, git_environment, stamp
 from gadget_drone.process_group import kill_group
 from gadget_drone.programs import find_program, program
 
@@ -61,7 +61,7 @@ def is_checkout_of(directory: Path, url: str) -> bool:
     """
     if not os.path.lexists(directory / ".git"):
         return False  # what is around it does not count
-    config, common = (_stamp(directory / ".git" / name) for name in ("config", "commondir"))
+    config, common = (stamp(directory / ".git" / name) for name in ("config", "commondir"))
     known, answer = _checkouts.get((directory, url), (None, False))
     if config is None or known != (config, common):
         answer = _ask_whether_checkout(directory, url)
@@ -70,18 +70,8 @@ def is_checkout_of(directory: Path, url: str) -> bool:
     return answer
 
 
-_Stamp = tuple[int, ...] | None
-_checkouts: dict[tuple[Path, str], tuple[tuple[_Stamp, _Stamp], bool]] = {}
+_checkouts: dict[tuple[Path, str], tuple[tuple[Stamp, Stamp], bool]] = {}
 """What git has said, with the stamps of the files that it read. As many as a workspace has projects."""
-
-
-def _stamp(path: Path) -> _Stamp:
-    """Changes with the file; None where there is none, as in a linked work tree."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _ask_whether_checkout(directory: Path, url: str) -> bool:

@@ -8,11 +8,14 @@ import re
 import subprocess
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from pathlib import Path
 
 from gadget_drone.environment import child_environment
 from gadget_drone.programs import program, search_path
 
 Settings = tuple[tuple[str, str], ...]
+Stamp = tuple[int, ...] | None
+"""Of a file; None where there is none, as in a linked work tree."""
 
 ON_CLONE: Settings = (("core.hooksPath", os.devnull), ("core.fsmonitor", "false"))
 HARMLESS: Settings = (
@@ -93,7 +96,7 @@ def user_settings() -> Settings:
     when the user's configuration has changed."""
     home = os.path.expanduser("~")
     base = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
-    return _user_settings(tuple(map(_stamp, (f"{home}/.gitconfig", f"{base}/git/config"))))
+    return _user_settings(tuple(map(stamp, (f"{home}/.gitconfig", f"{base}/git/config"))))
 
 
 def user_files() -> list[str]:
@@ -105,7 +108,7 @@ def user_files() -> list[str]:
 
 
 @lru_cache(1)
-def _user_settings(stamps: tuple[object, ...]) -> Settings:
+def _user_settings(stamps: tuple[Stamp, ...]) -> Settings:
     """`stamps` change with the files that are read."""
     try:
         ran = subprocess.run(
@@ -125,9 +128,10 @@ def _user_settings(stamps: tuple[object, ...]) -> Settings:
     )
 
 
-def _stamp(path: str) -> object:
+def stamp(path: str | Path) -> Stamp:
+    """Changes with the file; None where there is none."""
     try:
         found = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

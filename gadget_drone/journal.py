@@ -2,8 +2,9 @@
 
 A line is an event as it goes over the wire, or `{"acked": N}`: the server has stored everything up to N. What is
 acknowledged is dropped when it is worth a rewrite, but for the `toolStarted` of a call that has not ended: the ledger
-that tells after a crash which tools may have run. With `"blind": true` in the first line the ledger says nothing of the
-calls that are open: the journal was begun in the middle of a turn, and no `step` was recorded since.
+that tells after a crash which tools may have run. A call is named by its agent and its id. With `"blind": true` in the
+first line the ledger does not know the open calls of an agent until it has a `step` of that agent, for the journal was
+begun in the middle of a turn. `"seen"` lists the agents whose step was dropped since (null: the turn's own).
 
 Appending survives the death of this process at once (the kernel has it) and of the machine after `sync`.
 """
@@ -12,7 +13,7 @@ import asyncio
 import errno
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,9 +54,12 @@ class Journal:
         """Whether the turn's last event is in it."""
         self._entries: deque[Entry] = deque()
         self._is_blind = False
+        self._seen: set[str | None] = set()
+        """The agents of which it has had a step."""
         self.steered: set[str] = set()
         """Ids of the messages that it knows to be before the model."""
-        self._open_calls: dict[str, bytes] = {}
+        self._open_calls: dict[tuple[str | None, str], bytes] = {}
+        """By agent and call id."""
         self._is_named = True
         """Whether the disk has its name."""
         self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -68,7 +72,7 @@ class Journal:
         Its name is on the disk with the first `sync`: a power cut before that takes a journal of nothing that could not
         be done again. Raises OSError: the one that was there is whole then.
         """
-        replace_file(path, _head(base_seq, is_blind=base_seq > 0), is_synced=False)
+        replace_file(path, _head(base_seq, is_blind=base_seq > 0, seen=()), is_synced=False)
         journal = cls.load(path)
         journal._is_named = False
         return journal
@@ -92,7 +96,7 @@ class Journal:
             raise JournalDamaged(path) from exc
         return journal
 
-    def append(self, seq: int, type: str, body: bytes) -> None:
+    def append(self, seq: int, type: str, body: bytes, agent_id: str | None = None) -> None:
         """Appends one event, the next in order. Raises OSError; then nothing was appended. A turn's last event is kept
         in memory then: the turn has to end, on a full disk too."""
         line = body + b"\n"
@@ -106,7 +110,8 @@ class Journal:
             self._entries.append(Entry(seq, type, self._size, 0, body))
             self.last_seq, self.is_complete = seq, True
             return
-        self._take(orjson.loads(body) if type in _NOTED else {"seq": seq, "type": type}, self._size, len(line), line)
+        event = orjson.loads(body) if type in _NOTED else {"seq": seq, "type": type, "agentId": agent_id}
+        self._take(event, self._size, len(line), line)
         self._size += len(line)
 
     async def sync(self) -> None:
@@ -131,10 +136,12 @@ class Journal:
     def unacked_bytes(self) -> int:
         return self._size - self._entries[0].offset if self._entries else 0
 
-    @property
-    def started_calls(self) -> frozenset[str] | None:
-        """Ids of the tool calls that have started and are not known to have ended; None: any that is open may have."""
-        return None if self._is_blind else frozenset(self._open_calls)
+    def started_calls(self, agent_id: str | None = None) -> frozenset[str] | None:
+        """Ids of the agent's tool calls that have started and are not known to have ended; None: any that is open may
+        have."""
+        if self._is_blind and agent_id not in self._seen:
+            return None
+        return frozenset(call_id for agent, call_id in self._open_calls if agent == agent_id)
 
     def ack(self, seq: int) -> None:
         """Notes that the server has everything up to `seq`."""
@@ -157,7 +164,7 @@ class Journal:
                 event["epoch"] = epoch
             bodies.append(orjson.dumps(event) + b"\n")
         ledger = [line for line in self._open_calls.values() if orjson.loads(line)["seq"] <= self.acked_seq]
-        head = _head(self.acked_seq, is_blind=self._is_blind)
+        head = _head(self.acked_seq, is_blind=self._is_blind, seen=self._seen)
         replace_file(self.path, b"".join([head, *ledger, *bodies]))
         self._is_named = True
         self.close()  # first: what cannot be opened again must take no more events, not lose them
@@ -189,15 +196,17 @@ class Journal:
         """Takes in one line as it is in the file."""
         if "acked" in line:
             self._is_blind = self._is_blind or line.get("blind", False)
+            self._seen.update(line.get("seen", ()))
             self._acknowledge(int(line["acked"]))
             return
         seq, type = int(line["seq"]), str(line["type"])
+        agent = line.get("agentId")
         if type == "toolStarted":
-            self._open_calls[line["callId"]] = raw
+            self._open_calls[agent, line["callId"]] = raw
         elif type == "toolCall":
-            self._open_calls.pop(line["callId"], None)
+            self._open_calls.pop((agent, line["callId"]), None)
         elif type == "step":
-            self._is_blind = False
+            self._seen.add(agent)
         elif type == "steered":
             self.steered.add(line["steerId"])
         elif type == "workOrderComplete":
@@ -252,8 +261,9 @@ def summarize(path: Path) -> Summary:
     return Summary(len(sizes), sum(sizes.values()), epoch, steps)
 
 
-def _head(acked_seq: int, *, is_blind: bool) -> bytes:
-    return orjson.dumps({"acked": acked_seq, **({"blind": True} if is_blind else {})}) + b"\n"
+def _head(acked_seq: int, *, is_blind: bool, seen: Iterable[str | None]) -> bytes:
+    ledger = {"blind": True, "seen": [*seen]} if is_blind else {}
+    return orjson.dumps({"acked": acked_seq, **ledger}) + b"\n"
 
 
 _NOTED = frozenset({"toolStarted", "toolCall", "steered"})

@@ -96,7 +96,7 @@ def go_on(workspace: Workspace, response: CrashRecoveryResponse, journal: Journa
     if journal is not None and response.action is RecoveryAction.RESUME:
         journal.ack(response.acked_seq)
         journal.rewrite(epoch=response.epoch)
-        return journal, resumed(journal.started_calls)
+        return journal, resumed(journal.started_calls())
     if journal is not None:
         journal.close()
     return Journal.create(journal_path(workspace, response.turn_id), base_seq=response.acked_seq), rebuilt()

@@ -205,14 +205,16 @@ class Repository:
         """The full names of the branches of remotes that are called `name`, a name that `branch_name` has passed."""
         return (await self.ask("for-each-ref", "--format=%(refname)", f"refs/remotes/*/{name}")).split()
 
-    async def stage(self, specs: Sequence[str]) -> None:
-        """Puts the changes that fit these pathspecs into the index, as `git add --all` does. Raises GitRefused.
+    async def stage(self, specs: Sequence[str], is_left_out: Callable[[str], bool]) -> None:
+        """Puts the changes that fit these pathspecs into the index, as `git add --all` does, but for what is left out.
+        Raises GitRefused.
 
         `git add` itself runs `git status` in each nested repository, with the configuration that it finds there.
         """
         listing = ("ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard", "--", *specs)
         found = (await self.ask(*listing)).split("\0")
-        changed = dict.fromkeys(path for path in found if path and not path.endswith("/"))  # a nested repository
+        files = (path for path in found if path and not path.endswith("/"))  # else a nested repository
+        changed = dict.fromkeys(path for path in files if not is_left_out(path))
         replaced = [path for path in changed if _is_plain_directory(self._directory / path)]
         for path in replaced:
             del changed[path]

@@ -1,13 +1,14 @@
 """The event stream of a running turn, at its source: merges deltas, numbers events, journals them, sends them, and
 sends again what was not acknowledged.
 
-The first delta goes out at once; while an event is on its way, later deltas pile up and leave as one. An idle stream
-stays immediate, a busy one becomes few, larger events.
+The first delta goes out at once; while an event is on its way, later deltas of the same agent, type and call pile up
+and leave as one. An idle stream stays immediate, a busy one becomes few, larger events.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import orjson
@@ -39,6 +40,15 @@ _OVERDUE_S = 10.0
 EventT = TypeVar("EventT", bound=TurnEvent)
 
 
+@dataclass
+class _Delta:
+    """Pieces of one text that wait to be sent as one event."""
+
+    head: dict[str, Any]
+    pieces: list[str] = field(default_factory=list)
+    chars: int = 0
+
+
 class EventStream:
     def __init__(
         self,
@@ -49,7 +59,6 @@ class EventStream:
         journal: Journal,
         send: Send,
         stats: TurnStats,
-        price: ModelPrice | None,
         max_unacked_bytes: int = MAX_UNACKED_BYTES,
         overdue_s: float = _OVERDUE_S,
         clock: SteadyClock | None = None,
@@ -59,51 +68,57 @@ class EventStream:
         self._overdue_s = overdue_s
         self._max_unacked_bytes = max_unacked_bytes
         self._drops_deltas = False
-        self.is_waiting = False
-        """Whether the turn waits for `room`."""
+        self._waiting = 0
         self._head: dict[str, Any] = {"turnId": turn_id, "chatSessionId": chat_session_id, "epoch": epoch}
         self._send = send
-        self.price = price
-        """Of the model that answers now."""
         self._journal = journal
         self.stats = stats
-        """What the turn has used so far, over all its epochs."""
-        self._delta: dict[str, Any] | None = None
-        self._pieces: list[str] = []
-        self._pieces_chars = 0
+        """What all agents of the turn have used so far, over all its epochs."""
+        self._deltas: dict[tuple[Any, ...], _Delta] = {}
+        """By agent, type and call; the oldest first."""
         self._sent_seq = journal.acked_seq
         self._wake = asyncio.Event()
         self._wake.set()  # a journal that a crash left has events to send
         self._acked = asyncio.Event()
 
-    def delta(self, type: str, content: str, **fields: Any) -> None:
+    def delta(self, type: str, content: str, *, agent_id: str | None = None, **fields: Any) -> None:
         """Adds a piece of thinking, response or tool output."""
         if not content:
             return
-        if self._delta is not None and (self._delta["type"] != type or not fields.items() <= self._delta.items()):
-            self._flush_delta()
-        while self._pieces_chars + len(content) > _MAX_DELTA_CHARS:
-            room = _MAX_DELTA_CHARS - self._pieces_chars
-            self._add(type, content[:room], fields)
-            content = content[room:]
-            self._flush_delta()
-        if content:
-            self._add(type, content, fields)
+        key = (agent_id, type, *fields.values())
+        while True:
+            delta = self._deltas.get(key)
+            if delta is None:
+                of_agent = {} if agent_id is None else {"agentId": agent_id}
+                delta = self._deltas[key] = _Delta({"type": type, **of_agent, **fields})
+            piece, content = _split(content, _MAX_DELTA_CHARS - delta.chars)
+            delta.pieces.append(piece)
+            delta.chars += len(piece)
+            if not content:
+                break
+            self._flush(key)
         self._wake.set()
 
-    def emit(self, event: type[EventT], **fields: Any) -> EventT:
-        """Numbers and journals one event. Raises OSError when the disk does not take it."""
-        self._flush_delta()
+    def emit(
+        self, event: type[EventT], *, agent_id: str | None = None, price: ModelPrice | None = None, **fields: Any
+    ) -> EventT:
+        """Numbers and journals one event, after what the same agent has said. `price`: of the model that answered.
+
+        Raises OSError when the disk does not take it.
+        """
+        for key in [key for key in self._deltas if key[0] == agent_id]:
+            self._flush(key)
         made = event(
             turn_id=self._head["turnId"],
             chat_session_id=self._head["chatSessionId"],
             epoch=self._head["epoch"],
             seq=self._journal.last_seq + 1,
             at=self.clock.now(),
+            agent_id=agent_id,
             **fields,
         )
-        self._journal.append(made.seq, made.type, _encoded(made.to_wire()))
-        self.stats = made.counted(self.stats, self.price)
+        self._journal.append(made.seq, made.type, _encoded(made.to_wire()), agent_id)
+        self.stats = made.counted(self.stats, price)
         self._wake.set()
         return made
 
@@ -127,19 +142,24 @@ class EventStream:
     def is_acknowledged(self) -> bool:
         return self._journal.acked_seq >= self._journal.last_seq
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an agent waits for `room`."""
+        return self._waiting > 0
+
     async def room(self) -> None:
         """Before a model call or a tool: waits while the journal holds too much that the server has not taken, until
         half of it is gone."""
         if self._journal.unacked_bytes <= self._max_unacked_bytes:
             return
         log.warning("the turn waits: the server has to take %d bytes first", self._journal.unacked_bytes)
-        self.is_waiting = True
+        self._waiting += 1
         try:
             while self._journal.unacked_bytes > self._max_unacked_bytes // 2:
                 self._acked.clear()
                 await self._acked.wait()
         finally:
-            self.is_waiting = False
+            self._waiting -= 1
         log.warning("the turn goes on")
 
     async def acknowledged(self) -> None:
@@ -170,8 +190,8 @@ class EventStream:
     def _next(self) -> Entry | None:
         """The event to send now; None when there is none, or the window is full."""
         entry = self._journal.after(self._sent_seq)
-        if entry is None and self._delta is not None:
-            self._flush_delta()
+        if entry is None and self._deltas:
+            self._flush(next(iter(self._deltas)))
             entry = self._journal.after(self._sent_seq)
         if entry is not None and self._in_flight_bytes(entry.offset) > _WINDOW_BYTES:
             return None
@@ -190,26 +210,23 @@ class EventStream:
         self._drops_deltas = is_full
         return is_full
 
-    def _add(self, type: str, piece: str, fields: dict[str, Any]) -> None:
-        if self._delta is None:
-            self._delta = {"type": type, **fields}
-        self._pieces.append(piece)
-        self._pieces_chars += len(piece)
-
-    def _flush_delta(self) -> None:
-        if self._delta is None:
-            return
+    def _flush(self, key: tuple[Any, ...]) -> None:
+        """Numbers and journals the pieces that wait under `key`, as one event."""
+        delta = self._deltas.pop(key)
         if self._is_full:
-            self._delta, self._pieces, self._pieces_chars = None, [], 0
             return
         seq = self._journal.last_seq + 1
-        event = {**self._delta, **self._head, "seq": seq, "at": iso(self.clock.now()), "content": "".join(self._pieces)}
-        self._delta, self._pieces, self._pieces_chars = None, [], 0
+        text = "".join(delta.pieces)
+        event = {**delta.head, **self._head, "seq": seq, "at": iso(self.clock.now()), "content": text}
         try:
             self._journal.append(seq, event["type"], _encoded(event))
         except OSError as exc:
             # The step's own event holds the text whole; it is what ends the turn when the disk stays full.
             log.warning("a delta is not shown: the journal does not take it (%s)", exc.strerror)
+
+
+def _split(text: str, at: int) -> tuple[str, str]:
+    return text[:at], text[at:]
 
 
 def _encoded(event: dict[str, Any]) -> bytes:

@@ -5,7 +5,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,10 @@ from gadget_drone.supervisor import GRACE_S
 _PACKAGES = str(Path(__file__).parent.parent)
 _PROGRAM = f"import sys; sys.path.append({_PACKAGES!r}); from gadget_drone.supervisor import main; main()"
 """Without `site`, which takes longer than all else, our own packages are not found."""
+
+
+CleanUp = Callable[["Supervised"], Coroutine[None, None, None]]
+"""Is called once nothing of a command runs any more; the command counts as over when it has returned."""
 
 
 class NotStarted(OSError):
@@ -36,10 +40,20 @@ class Ended:
 class Supervised:
     """A command, kept by its `Supervisor` for as long as anything of it runs."""
 
-    def __init__(self, supervising: socket.socket, message: bytes, on_over: Callable[["Supervised"], object]) -> None:
+    def __init__(
+        self,
+        supervising: socket.socket,
+        message: bytes,
+        on_over: Callable[["Supervised"], object],
+        clean_up: CleanUp | None,
+    ) -> None:
         self._socket = supervising
         self._unsent = memoryview(message)
         self._on_over = on_over
+        self._clean_up = clean_up
+        self._cleaning: asyncio.Task[None] | None = None
+        self.ended_because: str | None = None
+        """Why we ended it, where its starter did not ask for that."""
         self._said = b""
         self._ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         self._over = asyncio.Event()
@@ -59,13 +73,12 @@ class Supervised:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it runs any more."""
+        """Whether nothing of it runs any more, and what it left is cleaned up."""
         return self._over.is_set()
 
     async def kill(self) -> bool:
         """Ends all of it; false when something cannot be killed."""
-        with suppress(OSError):  # it is over
-            self._socket.shutdown(socket.SHUT_WR)
+        self._end()
         try:
             async with asyncio.timeout(GRACE_S + CONFIRM_S):
                 await self._over.wait()
@@ -73,13 +86,31 @@ class Supervised:
             return False
         return True
 
+    def end(self, because: str) -> None:
+        """Ends all of it, and does not wait for that."""
+        if not self.is_over:
+            self.ended_because = because
+            self._end()
+
+    def _end(self) -> None:
+        with suppress(OSError):  # it is over
+            self._socket.shutdown(socket.SHUT_WR)
+
     def let_go(self) -> None:
         """Ends all of it, without waiting."""
+        if self._socket.fileno() < 0:
+            return
         asyncio.get_running_loop().remove_reader(self._socket)
         asyncio.get_running_loop().remove_writer(self._socket)
         self._socket.close()
         if not self._ended.done():
             self._fail(ChildProcessError("the supervisor of the command was killed"))
+        if self._clean_up is None:
+            return self._be_over()
+        self._cleaning = asyncio.create_task(self._clean_up(self))
+        self._cleaning.add_done_callback(lambda _: self._be_over())
+
+    def _be_over(self) -> None:
         self._over.set()
         self._on_over(self)
 
@@ -151,6 +182,7 @@ class Supervisor:
         output: int,
         errors: int | None = None,
         stdin: int | None = None,
+        clean_up: CleanUp | None = None,
     ) -> Supervised:
         """Runs the program at the path `command[0]`. It prints to the descriptor `output`, its errors to `errors` or
         there, too; its input is the descriptor `stdin`, or empty. A terminal as `output` is all three, and its
@@ -171,7 +203,7 @@ class Supervisor:
                 raise
         except OSError as error:
             raise NotStarted(error.errno, error.strerror) from error
-        running = Supervised(ours, message, self._running.discard)
+        running = Supervised(ours, message, self._running.discard, clean_up)
         self._running.add(running)
         return running
 

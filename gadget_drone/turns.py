@@ -5,8 +5,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from gadget_api import commands as c
@@ -19,16 +17,18 @@ from gadget_api.turns import TurnStats
 from gadget_api.work_order import WorkOrder
 from gadget_api.workspace import WorkspaceMode
 from gadget_api.workspace_files import WorkOrderFile
-from gadget_drone.agent.control import Control
+from gadget_drone.agent.decisions import Decisions
+from gadget_drone.agent.emitter import Emitter
+from gadget_drone.agent.inbox import Inbox
 from gadget_drone.agent.resumption import Resumption, taken_over
-from gadget_drone.agent.turn import Desk, work
 from gadget_drone.journal import Journal
 from gadget_drone.link import Handler
 from gadget_drone.occupancy import Occupancy
-from gadget_drone.plans import Plans
 from gadget_drone.recovery import LeftTurn, find_left_turn, forget, go_on, journal_path, load_journal
 from gadget_drone.station import Station
 from gadget_drone.stream import EventStream, Send
+from gadget_drone.turn.scope import DroneScope, TurnScope
+from gadget_drone.turn.work import work
 from gadget_drone.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -42,23 +42,6 @@ _LET_GO_S = 3.0
 """Less than the server waits for an answer."""
 
 
-@dataclass
-class _Running:
-    """The turn this drone works on, until the server has stored its last event."""
-
-    order: WorkOrder
-    journal: Journal
-    events: EventStream
-    control: Control
-    task: asyncio.Task[None] | None = None
-    """All of it, up to the last acknowledgement."""
-    working: asyncio.Task[bool] | None = None
-    """The loop alone: what a cancel interrupts."""
-    is_revoked: bool = False
-    knows_full: bool = False
-    """Whether its user was told that the quota is used up."""
-
-
 class Turns:
     """One at a time. `tasks` is set before the first connection stands."""
 
@@ -69,8 +52,7 @@ class Turns:
         workspace: Workspace,
         occupancy: Occupancy,
         station: Station,
-        plans: Plans,
-        desk: Desk,
+        drone: DroneScope,
         send: Send,
         greet: Callable[[], None],
     ) -> None:
@@ -78,11 +60,10 @@ class Turns:
         self._workspace = workspace
         self._occupancy = occupancy
         self._station = station
-        self._plans = plans
-        self._desk = desk
+        self._drone = drone
         self._send = send
         self._greet = greet
-        self._running: _Running | None = None
+        self._turn: TurnScope | None = None
         self._is_stopping = False
         self._recovery: asyncio.Future[c.CrashRecoveryResponse] | None = None
         self._question: str | None = None
@@ -105,15 +86,15 @@ class Turns:
     async def is_free(self) -> bool:
         """Whether no turn has the workspace. Who asks may know of a turn's end before we have let go of the turn: that
         is waited for."""
-        running = self._running
-        if running is not None and running.task is not None and running.journal.is_complete:
-            await asyncio.wait([running.task], timeout=_LET_GO_S)
-        return self._running is None
+        turn = self._turn
+        if turn is not None and turn.task is not None and turn.journal.is_complete:
+            await asyncio.wait([turn.task], timeout=_LET_GO_S)
+        return self._turn is None
 
     @property
     def is_idle(self) -> bool:
         """Whether a turn would be taken."""
-        return self._running is None and self._recovery is None and not self._is_stopping
+        return self._turn is None and self._recovery is None and not self._is_stopping
 
     async def become_available(self) -> None:
         """Tells the server, if it is so. Raises GadgetError."""
@@ -123,22 +104,22 @@ class Turns:
     async def say_what_runs(self) -> bool:
         """The connection stands: tells the server of the turn at work, and sends what it lacks; whether there is one.
         Raises GadgetError."""
-        running = self._running
-        if running is None:
+        turn = self._turn
+        if turn is None:
             return False
         await self._station.report(DroneStatus.BUSY)
         await self._station.call("requestWorkspaceMode", c.DroneWorkspaceMode(mode=self._occupancy.mode))
-        running.events.resend()
+        turn.stream.resend()
         return True
 
     async def process(self, ask: c.ProcessWorkOrder) -> None:
         order = ask.work_order
-        running = self._running
-        if running is not None and running.order.turn.id == order.turn.id and running.order.epoch == order.epoch:
+        turn = self._turn
+        if turn is not None and turn.order.turn.id == order.turn.id and turn.order.epoch == order.epoch:
             return  # an offer that was repeated because our answer was lost
         if self._is_stopping:
             raise Conflict(ErrorCode.DRONE_STOPPING, "This drone is stopping.")
-        if running is not None or self._recovery is not None or find_left_turn(self._workspace) is not None:
+        if turn is not None or self._recovery is not None or find_left_turn(self._workspace) is not None:
             raise Conflict(ErrorCode.DRONE_BUSY, "This drone works on another turn.", retryable=True)
         self._occupancy.check(order.session.id)
         base_seq = order.resume.acked_seq if order.resume is not None else 0
@@ -155,7 +136,7 @@ class Turns:
 
     def _accept(self, order: WorkOrder, journal: Journal, resumption: Resumption | None) -> None:
         """Takes the turn on: from here it survives our death. Raises OSError."""
-        assert self._running is None
+        assert self._turn is None
         clock = SteadyClock()
         received_at = clock.now()
         existing = self._workspace.load_work_order()
@@ -176,51 +157,56 @@ class Turns:
         stats = order.resume.stats if order.resume is not None else TurnStats()
         for event in journal.unacked():
             stats = turn_event.validate_python(event).counted(stats, order.provider.price)
-        events = EventStream(
+        stream = EventStream(
             turn_id=order.turn.id,
             chat_session_id=order.session.id,
             epoch=order.epoch,
             journal=journal,
             send=self._send,
             stats=stats,
-            price=order.provider.price,
             clock=clock,
         )
-        asked = order.resume.inquiries if order.resume is not None else ()
-        control = Control(order.steers, steered=journal.steered, policy=order.policy, inquiries=asked)
-        running = self._running = _Running(order, journal, events, control)
-        running.task = self.tasks.create_task(self._run_turn(running, received_at, resumption), name="turn")
+        turn = self._turn = TurnScope(
+            drone=self._drone,
+            order=order,
+            received_at=received_at,
+            resumption=resumption,
+            journal=journal,
+            stream=stream,
+            emit=Emitter(stream, stats=stats, price=order.provider.price),
+            inbox=Inbox(order.steers, steered=journal.steered),
+            decisions=Decisions(order.policy, order.resume.inquiries if order.resume is not None else ()),
+        )
+        turn.task = self.tasks.create_task(self._run(turn), name="turn")
 
-    async def _run_turn(self, running: _Running, received_at: datetime, resumption: Resumption | None) -> None:
-        events = running.events
+    async def _run(self, turn: TurnScope) -> None:
         self._station.status = DroneStatus.BUSY
-        pump = self.tasks.create_task(self._speak(running), name="pump")
+        pump = self.tasks.create_task(self._send_events(turn), name="pump")
         noting = self.tasks.create_task(_to_the_end(self._station.save), name="note")
         try:
-            if not running.journal.is_complete:
-                await events.acknowledged()  # what a crash left: the server's history has it then
-                plan = await self._plans.of(running.order, received_at, resumption)
-                running.working = self.tasks.create_task(work(plan, self._desk, events, running.control), name="work")
-                await asyncio.wait([running.working])
-                is_ended = not running.working.cancelled() and running.working.result()
-                if not is_ended or running.is_revoked:
-                    if not running.is_revoked:
-                        await self._hand_over(running)
+            if not turn.journal.is_complete:
+                await turn.stream.acknowledged()  # what a crash left: the server's history has it then
+                turn.working = self.tasks.create_task(work(turn), name="work")
+                await asyncio.wait([turn.working])
+                is_ended = not turn.working.cancelled() and turn.working.result()
+                if not is_ended or turn.is_revoked:
+                    if not turn.is_revoked:
+                        await self._hand_over(turn)
                     return  # the files stay for the next start, or are let go of by `_abandon`
-            await asyncio.gather(_to_the_end(self._note_end), events.acknowledged())
-            self._desk.histories.stored(running.order.turn.id)
+            await asyncio.gather(_to_the_end(self._note_end), turn.stream.acknowledged())
+            self._drone.histories.stored(turn.order.turn.id)
         finally:
-            if running.working is not None:
-                await _cancelled(running.working)
+            if turn.working is not None:
+                await _cancelled(turn.working)
             await _cancelled(pump)
             await asyncio.wait([noting])
-        await self._let_go(running)
+        await self._let_go(turn)
 
-    async def _speak(self, running: _Running) -> None:
+    async def _send_events(self, turn: TurnScope) -> None:
         """Sends the turn's events, once the server has said that it is ours still."""
-        await self._begin(running.order)
-        running.control.may_begin.set()
-        await running.events.pump()
+        await self._begin(turn.order)
+        turn.may_begin.set()
+        await turn.stream.pump()
 
     async def _begin(self, order: WorkOrder) -> None:
         """Waits until the server has said that the turn is ours still: the offer may have been read long after it was
@@ -237,11 +223,11 @@ class Turns:
                 log.info("the turn waits to begin: %s", exc.message)
             await asyncio.sleep(_BEGIN_AGAIN_S)
 
-    async def _hand_over(self, running: _Running) -> None:
+    async def _hand_over(self, turn: TurnScope) -> None:
         """Before we end: gives the server a moment to take what it lacks. The rest it gets after the next start."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_HAND_OVER_S):
-                await running.events.acknowledged()
+                await turn.stream.acknowledged()
 
     def _note_end(self) -> None:
         file = self._workspace.load_work_order()
@@ -249,87 +235,89 @@ class Turns:
             with suppress(OSError):  # the journal has it
                 self._workspace.save_work_order(file.replace(status="completed"))
 
-    async def _let_go(self, running: _Running) -> None:
+    async def _let_go(self, turn: TurnScope) -> None:
         """The turn's end is stored at the server: nothing of it is needed here any more."""
-        if self._running is running:
-            running.journal.close()
+        if self._turn is turn:
+            turn.journal.close()
             try:
-                forget(self._workspace, running.order.turn.id)
+                forget(self._workspace, turn.order.turn.id)
             except OSError as exc:  # the next start asks about it, and is told to let go of it
-                log.warning("the files of turn %s stay: %s", running.order.turn.id, exc)
+                log.warning("the files of turn %s stay: %s", turn.order.turn.id, exc)
             self._occupancy.end()
-            self._running = None
-        if self._running is not None:
+            self._turn = None
+        if self._turn is not None:
             return  # another one was accepted while the last was let go of twice
         with suppress(GadgetError):  # the link is down: the next connection says it
             await asyncio.gather(self._station.enter_mode(WorkspaceMode.IDLE), self.become_available())
 
     async def cancel(self, ask: c.CancelTurn) -> None:
-        running = self._turn(ask.turn_id)
-        running.control.is_cancelled = True
-        if running.working is not None and running.control.is_working:
-            running.working.cancel()
+        turn = self._at_work(ask.turn_id)
+        turn.inbox.is_cancelled = True
+        if turn.working is not None and turn.is_working:
+            turn.working.cancel()
 
     async def steer(self, ask: c.PutSteer) -> None:
-        if not self._turn(ask.turn_id).control.steer(ask):
+        if not self._at_work(ask.turn_id).inbox.put(ask):
             raise Conflict(ErrorCode.RATE_LIMITED, "Too many messages wait for the next step; wait for it.")
 
     async def answer(self, ask: c.PutAnswer) -> None:
-        self._turn(ask.turn_id).control.put_answer(ask)
+        self._at_work(ask.turn_id).decisions.put(ask)
 
     async def set_policy(self, ask: c.SetPolicy) -> None:
-        self._turn(ask.turn_id).control.policy = ask.policy
+        self._at_work(ask.turn_id).decisions.policy = ask.policy
 
-    def _turn(self, turn: str) -> _Running:
-        if self._running is None or self._running.order.turn.id != turn or self._running.journal.is_complete:
+    def _at_work(self, turn: str) -> TurnScope:
+        if self._turn is None or self._turn.order.turn.id != turn or self._turn.journal.is_complete:
             raise NotFound("turn at work on this drone")
-        return self._running
+        return self._turn
 
     async def acked(self, ask: c.TurnAck) -> None:
-        if self._running is not None and self._running.order.turn.id == ask.turn_id:
-            self._running.events.ack(ask.seq)
+        if self._turn is not None and self._turn.order.turn.id == ask.turn_id:
+            self._turn.stream.ack(ask.seq)
 
     async def resend(self, ask: c.TurnResend) -> None:
-        if self._running is not None and self._running.order.turn.id == ask.turn_id:
-            self._running.events.resend(ask.after_seq)
+        if self._turn is not None and self._turn.order.turn.id == ask.turn_id:
+            self._turn.stream.resend(ask.after_seq)
 
-    def note_full(self, turn: str | None, message: str) -> None:
-        """The server had no room for an output of this turn, or for an image (None): the running turn says so, once,
-        and goes on."""
-        running = self._running
-        if running is None or running.knows_full or running.journal.is_complete or running.is_revoked:
+    def note_full(self, turn_id: str | None, message: str) -> None:
+        """Shows a notice, once a turn: the server had no room for an output of the turn `turn_id`, or for an image
+        (None)."""
+        turn = self._turn
+        if turn is None or turn.has_noted_quota or turn.journal.is_complete or turn.is_revoked:
             return
-        if turn in (None, running.order.turn.id):
-            running.knows_full = True
+        if turn_id in (None, turn.order.turn.id):
+            turn.has_noted_quota = True
             with suppress(OSError):  # a full disk ends the turn at its next event
-                said = f"The turn goes on, but large outputs are kept as their beginning and end, images not. {message}"
-                running.events.emit(Notice, level="warning", code=ErrorCode.STORAGE_FULL, message=said)
+                notice = (
+                    f"The turn goes on, but large outputs are kept as their beginning and end, images not. {message}"
+                )
+                turn.emit(Notice, level="warning", code=ErrorCode.STORAGE_FULL, message=notice)
 
     async def revoked(self, ask: c.TurnRevoked) -> None:
         """The turn is not ours, or not under this epoch: stop at once."""
-        running = self._running
-        if running is None or running.order.turn.id != ask.turn_id:
+        turn = self._turn
+        if turn is None or turn.order.turn.id != ask.turn_id:
             return
-        if not running.is_revoked:
-            running.is_revoked = True
-            running.control.is_cancelled = False  # there is no end to be written any more
+        if not turn.is_revoked:
+            turn.is_revoked = True
+            turn.inbox.is_cancelled = False  # there is no end to be written any more
             log.warning("turn %s was taken from this drone: %s", ask.turn_id, ask.message)
             # Not here: what follows waits for answers, which are read by the task that called us.
             letting_go = self._ask_again if ask.code is ErrorCode.STALE_EPOCH else self._abandon
-            self.tasks.create_task(letting_go(running), name="let go")
+            self.tasks.create_task(letting_go(turn), name="let go")
 
-    async def _abandon(self, running: _Running) -> None:
-        assert running.task is not None
-        await _cancelled(running.task)
-        await self._let_go(running)
+    async def _abandon(self, turn: TurnScope) -> None:
+        assert turn.task is not None
+        await _cancelled(turn.task)
+        await self._let_go(turn)
 
-    async def _ask_again(self, running: _Running) -> None:
+    async def _ask_again(self, turn: TurnScope) -> None:
         """The epoch is over; whether the turn is still ours under another (our own question may have raised it) the
         server says. Until then our journal may be the only one that has what was done."""
-        assert running.task is not None
-        await _cancelled(running.task)
-        running.journal.close()
-        self._running = None
+        assert turn.task is not None
+        await _cancelled(turn.task)
+        turn.journal.close()
+        self._turn = None
         self._greet()
 
     # Recovery
@@ -380,25 +368,25 @@ class Turns:
     async def stop(self) -> None:
         """Lets the running step end, hands over what it can, and leaves the rest for the next start."""
         self._is_stopping = True
-        running = self._running
-        if running is None:
+        turn = self._turn
+        if turn is None:
             return
         log.info("stopping: waiting for the running step")
-        running.control.is_stopping = True
-        if running.working is not None and not running.working.done():
-            is_at_step = running.control.may_begin.is_set() and not running.events.is_waiting
-            if is_at_step and not running.control.is_asking:
-                await asyncio.wait([running.working], timeout=_STEP_S)
-            running.working.cancel()
-            await asyncio.wait([running.working])
-        if running.task is not None:
-            await asyncio.wait([running.task], timeout=_HAND_OVER_S)
-            running.task.cancel()
+        turn.inbox.is_stopping = True
+        if turn.working is not None and not turn.working.done():
+            is_at_step = turn.may_begin.is_set() and not turn.stream.is_waiting
+            if is_at_step and not turn.decisions.is_asking:
+                await asyncio.wait([turn.working], timeout=_STEP_S)
+            turn.working.cancel()
+            await asyncio.wait([turn.working])
+        if turn.task is not None:
+            await asyncio.wait([turn.task], timeout=_HAND_OVER_S)
+            turn.task.cancel()
 
     def close(self) -> None:
         """The drone ends; what is left goes on with its next start."""
-        if self._running is not None:
-            self._running.journal.close()
+        if self._turn is not None:
+            self._turn.journal.close()
 
 
 def takes_nothing(workspace: Workspace, exc: OSError) -> str:

@@ -9,7 +9,7 @@ from benchmarks.bench import Bench, Result, Scale
 from benchmarks.figures import Row
 from benchmarks.repository import FILES, QUICK_FILES, make_repository
 from benchmarks.rounds import Step, times_ms
-from gadget_drone.checkpoints import Checkpoints, Limits
+from gadget_drone.checkpoints import CheckpointLimits, Checkpoints
 
 _NOTHING = "snapshot, nothing changed"
 _CHANGED = {_NOTHING: 0, "snapshot, 1 file changed": 1, "snapshot, 100 files changed": 100}
@@ -23,7 +23,7 @@ async def run(scale: Scale) -> Result:
         project.mkdir()
         paths = await asyncio.to_thread(make_repository, project, files=files)
         kept = workspace / ".gadget/checkpoints/project"
-        checkpoints = Checkpoints(kept, project, limits=Limits(first_take_s=600.0))
+        checkpoints = Checkpoints(kept, project, limits=CheckpointLimits(first_take_s=600.0))
         began = time.perf_counter()
         taken = await checkpoints.take("first", None)
         first_ms = 1000 * (time.perf_counter() - began)

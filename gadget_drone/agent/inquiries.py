@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
+from gadget_api.clock import SteadyClock
 from gadget_api.events import InquiryAnswered, InquiryAsked
 from gadget_api.inquiries import (
     GO_ON,
@@ -20,8 +21,8 @@ from gadget_api.inquiries import (
 )
 from gadget_api.permissions import Rule, Trust, Verdict
 from gadget_api.work_order import WorkOrder
-from gadget_drone.agent.control import Control
-from gadget_drone.stream import EventStream
+from gadget_drone.agent.decisions import Decisions
+from gadget_drone.agent.emitter import Emitter
 
 _GRACE_S = 300.0
 """After its end the server says that an inquiry has expired; when it is away for so long, we say so."""
@@ -32,10 +33,11 @@ class StoppedByUser(Exception):
 
 
 class Inquiries:
-    def __init__(self, order: WorkOrder, events: EventStream, control: Control) -> None:
+    def __init__(self, order: WorkOrder, emit: Emitter, decisions: Decisions, clock: SteadyClock) -> None:
         self._order = order
-        self._events = events
-        self._control = control
+        self._emit = emit
+        self._decisions = decisions
+        self._clock = clock
         self._heard: set[str] = set()
         """Inquiries whose answers were told of."""
         self.waited_s = 0.0
@@ -61,10 +63,10 @@ class Inquiries:
         """The user's answer; the default with the status `expired` when nobody gives one in time, and with `withdrawn`
         when a change of the policy makes the question moot.
 
-        `key` names the inquiry within the turn: asked again after a crash it is the same one, with the same answer.
+        `key` names the inquiry within its agent: asked again after a crash it is the same one, with the same answer.
         """
         inquiry_id = self._id(key)
-        now = self._events.clock.now()
+        now = self._clock.now()
         inquiry = Inquiry(
             id=inquiry_id,
             created_at=now,
@@ -84,13 +86,13 @@ class Inquiries:
             trust=trust,
             expires_at=now + timedelta(seconds=self._order.answer_within_s),
         )
-        if inquiry_id not in self._control.asked:
-            self._control.asked.add(inquiry_id)
-            self._events.emit(InquiryAsked, inquiry=inquiry)
+        if inquiry_id not in self._decisions.asked:
+            self._decisions.asked.add(inquiry_id)
+            self._emit(InquiryAsked, inquiry=inquiry)
         begun = time.monotonic()
         try:
             async with asyncio.timeout(self._order.answer_within_s + _GRACE_S):
-                answer = await self._control.answer_to(inquiry_id, is_moot)
+                answer = await self._decisions.answer_to(inquiry_id, is_moot)
             if answer is None:
                 answer = InquiryAnswer(inquiry_id=inquiry_id, status=InquiryStatus.WITHDRAWN, answer=default)
         except TimeoutError:
@@ -99,15 +101,16 @@ class Inquiries:
             self.waited_s += time.monotonic() - begun
         if inquiry_id not in self._heard:
             self._heard.add(inquiry_id)
-            self._events.emit(InquiryAnswered, answer=answer)
+            self._emit(InquiryAnswered, answer=answer)
         return answer
 
     def was_asked(self, key: str) -> bool:
         """Whether it was, before a crash perhaps."""
-        return self._id(key) in self._control.asked
+        return self._id(key) in self._decisions.asked
 
     def _id(self, key: str) -> str:
-        return hashlib.sha256(f"{self._order.turn.id} {key}".encode()).hexdigest()[:24]
+        agent = f" {self._emit.agent_id}" if self._emit.agent_id is not None else ""
+        return hashlib.sha256(f"{self._order.turn.id}{agent} {key}".encode()).hexdigest()[:24]
 
     async def may_go_on(self, kind: InquiryKind, key: str, title: str) -> None:
         """Raises StoppedByUser when the user, or nobody within the time there is, lets the turn go on."""

@@ -22,7 +22,7 @@ from gadget_api.inquiries import (
 )
 from gadget_api.messages import ToolCallRequest
 from gadget_api.permissions import Access, Capability, Decision, Rule, Verdict
-from gadget_drone.agent.control import Control
+from gadget_drone.agent.decisions import Decisions
 from gadget_drone.agent.inquiries import Inquiries
 from gadget_drone.permissions.decide import Ruling, decide, only_read
 from gadget_drone.permissions.shell import accesses_of
@@ -38,43 +38,46 @@ _MAX_VERDICTS = 20
 
 
 @dataclass(frozen=True)
-class Word:
-    """What was decided about a call."""
+class Permit:
+    """Whether a call may run."""
 
     because: str
     """Why, in words for a person; "" where nothing was to be decided."""
     only_reads: bool = False
     """Whether the call is known to change nothing."""
     refusal: ToolResult | None = None
-    """What the model is told in place of a result; None when the call may run."""
+    """The call's result where it may not run; None where it may."""
 
 
 @dataclass(frozen=True)
 class Permission:
     tools: Toolbox
-    control: Control
+    decisions: Decisions
     inquiries: Inquiries
     project_dir: Path
+    is_sandboxed: bool
     context: Callable[[ToolCallRequest], Awaitable[ToolContext]]
     """Where the call would run, for what its user is shown of it."""
 
-    async def word(self, call: ToolCallRequest) -> Word:
+    async def permit(self, call: ToolCallRequest) -> Permit:
         """Allowed or not, by the rules as they are now; asks the user where they say so."""
         approved = ""
         for _ in range(_MAX_ATTEMPTS):
             try:
-                accesses = await asyncio.to_thread(judged, self.tools.accesses(call), self.project_dir)
+                accesses = await asyncio.to_thread(self._judged, call)
                 ruling = self._ruling(accesses)
                 if ruling.decision is not Decision.ASK:
                     because = _reasons(ruling.verdicts, ruling.decision)
-                    return _denied(because) if ruling.decision is Decision.DENY else Word(because, only_read(accesses))
+                    if ruling.decision is Decision.DENY:
+                        return _denied(because)
+                    return Permit(because, only_read(accesses))
                 shown = await self._shown(call)
-            except ToolError as error:
-                return Word("", refusal=ToolResult(error.message, is_error=True))  # it would fail: nobody need be asked
+            except ToolError as error:  # the call would fail, so there is no question
+                return Permit("", refusal=ToolResult(error.message, is_error=True))
             # An approval is for these bytes: a file may change while the user thinks, or while a drone is away.
             key = f"approval {call.call_id} {_digest(shown.text, accesses)}"
             if key == approved:
-                return Word("The user approved it.")
+                return Permit("The user approved it.")
             refused = await self._asked(call, key, shown, accesses, ruling)
             if refused is not None:
                 return refused
@@ -86,12 +89,15 @@ class Permission:
         preview = await self.tools.preview(call, await self.context(call))
         return preview or Preview(orjson.dumps(call.params, option=orjson.OPT_INDENT_2).decode(), is_diff=False)
 
+    def _judged(self, call: ToolCallRequest) -> list[Access]:
+        return judged(self.tools.accesses(call), self.project_dir, is_sandboxed=self.is_sandboxed)
+
     def _ruling(self, accesses: Sequence[Access]) -> Ruling:
-        return decide(accesses, self.control.policy)
+        return decide(accesses, self.decisions.policy, is_sandboxed=self.is_sandboxed)
 
     async def _asked(
         self, call: ToolCallRequest, key: str, shown: Preview, accesses: Sequence[Access], ruling: Ruling
-    ) -> Word | None:
+    ) -> Permit | None:
         """None when the user said yes."""
         if len(orjson.dumps(shown.text.encode(errors="replace").decode())) > MAX_DETAIL_BYTES:
             return _denied(f"only {MAX_DETAIL_BYTES:,} bytes can be shown for approval; do it in smaller parts")
@@ -112,9 +118,9 @@ class Permission:
         )
         if said.status is InquiryStatus.WITHDRAWN:
             # The files may have changed while the question stood.
-            now = self._ruling(await asyncio.to_thread(judged, self.tools.accesses(call), self.project_dir))
+            now = self._ruling(await asyncio.to_thread(self._judged, call))
             because = _reasons(now.verdicts, now.decision)
-            return Word(because) if now.decision is Decision.ALLOW else _denied(because)
+            return Permit(because) if now.decision is Decision.ALLOW else _denied(because)
         if said.answer.choice in (ONCE, FOR_SESSION, FOR_PROJECT):
             return None
         if said.status is InquiryStatus.EXPIRED:
@@ -122,13 +128,13 @@ class Permission:
         return _denied(f"the user said no{f': {said.answer.text}' if said.answer.text else ''}")
 
 
-def judged(accesses: Sequence[Access], project_dir: Path) -> list[Access]:
+def judged(accesses: Sequence[Access], project_dir: Path, *, is_sandboxed: bool = False) -> list[Access]:
     """As rules judge them: a command by its parts, a path by what it leads to. Blocks. Raises ToolError."""
     judged: list[Access] = []
     for access in accesses:
         match access.capability:
             case Capability.EXECUTE if not access.is_tool:
-                judged += accesses_of(access.target, project_dir)
+                judged += accesses_of(access.target, project_dir, is_sandboxed=is_sandboxed)
             case Capability.READ | Capability.WRITE:
                 # A rule may mean the link, or what it leads to.
                 given = os.path.normpath(access.target)
@@ -165,6 +171,6 @@ def _reasons(verdicts: Sequence[Verdict], decision: Decision) -> str:
     return " ".join(dict.fromkeys(verdict.because for verdict in verdicts if verdict.decision is decision))
 
 
-def _denied(reason: str) -> Word:
+def _denied(reason: str) -> Permit:
     told = f"Not permitted: {reason.rstrip('.')}. Do not try to get around this."
-    return Word(reason, refusal=ToolResult(told, is_error=True))
+    return Permit(reason, refusal=ToolResult(told, is_error=True))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gadget_drone.editing.seen import SeenFiles
 from gadget_drone.jobs.jobs import Jobs
+from gadget_drone.sandbox.bounds import Confined
 
 _MAX_SESSIONS = 4
 
@@ -14,6 +15,7 @@ _MAX_SESSIONS = 4
 class SessionState:
     seen: SeenFiles
     jobs: Jobs
+    confined: Confined
 
 
 class SessionStates:
@@ -22,7 +24,7 @@ class SessionStates:
 
     async def of(self, session: str) -> SessionState:
         """The session that was not used for longest is forgotten past four, and what it left running is ended."""
-        state = self._states.pop(session, None) or SessionState(SeenFiles(), Jobs())
+        state = self._states.pop(session, None) or SessionState(SeenFiles(), Jobs(), Confined())
         self._states[session] = state
         while len(self._states) > _MAX_SESSIONS:
             _, forgotten = self._states.popitem(last=False)

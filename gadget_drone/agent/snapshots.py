@@ -7,9 +7,9 @@ from contextlib import suppress
 from gadget_api.checkpoints import CheckpointId
 from gadget_api.events import Checkpoint, Notice
 from gadget_api.work_order import WorkOrder
+from gadget_drone.agent.emitter import Emitter
 from gadget_drone.checkpoints.checkpoints import Checkpoints
 from gadget_drone.checkpoints.limits import CheckpointError
-from gadget_drone.stream import EventStream
 
 _LAST_S = 2.0
 """A cancel has 5 s in all."""
@@ -19,9 +19,9 @@ log = logging.getLogger(__name__)
 class Snapshots:
     """`checkpoints` None keeps none: for a project whose directory is not one to be kept."""
 
-    def __init__(self, checkpoints: Checkpoints | None, order: WorkOrder, events: EventStream) -> None:
+    def __init__(self, checkpoints: Checkpoints | None, order: WorkOrder, emit: Emitter) -> None:
         self._checkpoints = checkpoints
-        self._events = events
+        self._emit = emit
         self._order = order
         self._last: CheckpointId | None = order.resume.last_checkpoint if order.resume is not None else None
         self._task: asyncio.Task[None] | None = None
@@ -61,14 +61,14 @@ class Snapshots:
     async def _take(self, checkpoints: Checkpoints) -> None:
         if checkpoints.off is not None:
             self._checkpoints = None
-            self._events.emit(Notice, level="info", code="noCheckpoints", message=checkpoints.off)
+            self._emit(Notice, level="info", code="noCheckpoints", message=checkpoints.off)
             return
         try:
             taken = await checkpoints.take(f"turn {self._order.turn.id}", self._last)
         except CheckpointError as exc:
             log.warning("no checkpoint: %s", exc.message)
-            self._events.emit(Notice, level="warning", code="noCheckpoint", message=exc.message)
+            self._emit(Notice, level="warning", code="noCheckpoint", message=exc.message)
             return
         if taken is not None:
             self._last = taken.checkpoint_id
-            self._events.emit(Checkpoint, checkpoint=taken)
+            self._emit(Checkpoint, checkpoint=taken)

@@ -8,8 +8,8 @@ from gadget_ai.errors import LLMError
 from gadget_ai.retry import RetryPolicy
 from gadget_api.events import Titled
 from gadget_api.messages import SystemMessage, Usage, UserMessage
+from gadget_drone.agent.emitter import Emitter
 from gadget_drone.agent.models import Models
-from gadget_drone.stream import EventStream
 
 _ASK = (
     "Name this conversation in at most six words, in its own language, without quotes or a full stop. Answer with the "
@@ -22,16 +22,16 @@ _WAIT_S = 5.0
 
 
 class Title:
-    def __init__(self, prompt: str, models: Models, events: EventStream) -> None:
+    def __init__(self, prompt: str, models: Models, emit: Emitter) -> None:
         self._prompt = prompt.strip()
-        self._events = events
+        self._emit = emit
         self._task = asyncio.create_task(self._ask(models), name="title")
 
     async def finish(self) -> None:
         """Emits the name. Raises OSError."""
         await asyncio.wait([self._task], timeout=_WAIT_S)
         said, usage = self._task.result() if self._task.done() else ("", Usage())
-        self._events.emit(Titled, title=_line(said) or _line(self._prompt) or "New session", usage=usage)
+        self._emit(Titled, title=_line(said) or _line(self._prompt) or "New session", usage=usage)
 
     async def close(self) -> None:
         self._task.cancel()

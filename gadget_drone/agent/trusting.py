@@ -12,7 +12,7 @@ import orjson
 
 from gadget_api.inquiries import DENY, FOR_PROJECT, MAX_DETAIL_BYTES, Answer, Choice, InquiryKind
 from gadget_api.permissions import Policy, Rule, Trust
-from gadget_drone.agent.control import Control
+from gadget_drone.agent.decisions import Decisions
 from gadget_drone.agent.inquiries import Inquiries
 from gadget_drone.permissions.repository import FILE, RepositoryRules
 
@@ -21,12 +21,12 @@ _CHOICES = (Choice(id=FOR_PROJECT, label="Trust it in this project"), Choice(id=
 
 @dataclass(frozen=True)
 class Trusting:
-    control: Control
+    decisions: Decisions
     inquiries: Inquiries
 
     async def may_use(self, own: RepositoryRules, instructions: str | None) -> bool:
         """Whether the instructions may be used. The rules that count are those of the policy, then as before."""
-        policy = self.control.policy
+        policy = self.decisions.policy
         if not policy.trusts_repository:
             return True
         before = policy.trust or Trust()
@@ -51,14 +51,14 @@ class Trusting:
             default=Answer(choice=DENY),
             detail=detail,
             trust=found,
-            is_moot=lambda: self._is_trusted(found) or not self.control.policy.trusts_repository,
+            is_moot=lambda: self._is_trusted(found) or not self.decisions.policy.trusts_repository,
         )
         if said.answer.choice == FOR_PROJECT:
             # The service has it, and tells; this may be here before.
-            self.control.policy = self.control.policy.replace(trust=found)
+            self.decisions.policy = self.decisions.policy.replace(trust=found)
 
     def _is_trusted(self, found: Trust) -> bool:
-        policy: Policy = self.control.policy
+        policy: Policy = self.decisions.policy
         return not policy.trusts_repository or policy.trust == found
 
 

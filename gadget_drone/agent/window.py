@@ -1,8 +1,9 @@
 """Keeping the conversation inside the model's context window: made shorter before it is too late, or when its user
 says so."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from gadget_ai.client import ToolSpec
 from gadget_ai.collect import answer
 from gadget_ai.errors import LLMError
 from gadget_ai.retry import RetryPolicy
@@ -10,14 +11,13 @@ from gadget_api.errors import ErrorCode
 from gadget_api.events import Compacted, Notice
 from gadget_api.messages import Message, Usage
 from gadget_drone.agent.conversation import Conversation
+from gadget_drone.agent.emitter import Emitter
 from gadget_drone.agent.models import Models
 from gadget_drone.context.commands import Compact, read_command
 from gadget_drone.context.compaction import CLEARED
 from gadget_drone.context.compactor import Compacting, Compactor
-from gadget_drone.context.limits import Limits
+from gadget_drone.context.limits import WindowLimits
 from gadget_drone.context.tokens import Calibration, TokenEstimate, message_tokens, tools_tokens
-from gadget_drone.stream import EventStream
-from gadget_drone.tools.toolbox import Toolbox
 
 _RETRY = RetryPolicy(retries=1)
 
@@ -27,15 +27,15 @@ class Window:
         self,
         conversation: Conversation,
         models: Models,
-        tools: Toolbox,
-        events: EventStream,
+        tools: Sequence[ToolSpec],
+        emit: Emitter,
         calibration: Calibration,
-        on_compacted: Callable[[], None],
+        on_compacted: Callable[[], None] = lambda: None,
     ) -> None:
         self._conversation = conversation
         self._models = models
         self._tools = tools
-        self._events = events
+        self._emit = emit
         self._calibration = calibration
         self._on_compacted = on_compacted
         self._spent = Usage()
@@ -44,10 +44,10 @@ class Window:
     def measure(self) -> None:
         """Measures all anew, for the model that answers now."""
         provider = self._models.provider
-        fixed = message_tokens(self._conversation.system) + tools_tokens(self._tools.specs)
+        fixed = message_tokens(self._conversation.system) + tools_tokens(self._tools)
         model = f"{provider.id}/{provider.model_id}"
         self._estimate = TokenEstimate(model, self._calibration, fixed_tokens=fixed)
-        self._compactor = Compactor(Limits.of(provider), self._estimate)
+        self._compactor = Compactor(WindowLimits.of(provider), self._estimate)
         self._follow()
 
     async def fit(self) -> None:
@@ -88,7 +88,7 @@ class Window:
         )
         if made is None:
             message = "There is nothing to compact: the conversation is its last steps alone."
-            self._events.emit(Notice, level="info", code="nothingToCompact", message=message)
+            self._emit(Notice, level="info", code="nothingToCompact", message=message)
         else:
             self._take(made)
 
@@ -100,8 +100,8 @@ class Window:
     def _take(self, made: Compacting) -> None:
         if made.failure is not None:
             message = f"The summary was made without the model's own notes: {made.failure.message}"
-            self._events.emit(Notice, level="warning", code="plainSummary", message=message)
-        self._events.emit(
+            self._emit(Notice, level="warning", code="plainSummary", message=message)
+        self._emit(
             Compacted,
             compaction=made.compaction,
             tokens_before=made.tokens_before,

@@ -10,7 +10,7 @@ from gadget_api.checkpoints import CheckpointId, CheckpointTaken, Diff, FileChan
 from gadget_api.errors import ErrorCode
 from gadget_drone.checkpoints import compare
 from gadget_drone.checkpoints.compare import Side
-from gadget_drone.checkpoints.limits import CheckpointError, Limits, refusal
+from gadget_drone.checkpoints.limits import CheckpointError, CheckpointLimits, refusal
 from gadget_drone.checkpoints.named_pipes import NamedPipes
 from gadget_drone.checkpoints.prune import prune
 from gadget_drone.checkpoints.restore import Restored, restore
@@ -41,14 +41,14 @@ class Checkpoints:
         store_dir: Path,
         project_dir: Path,
         *,
-        limits: Limits | None = None,
+        limits: CheckpointLimits | None = None,
         on_notice: Callable[[str], None] = _ignore,
     ) -> None:
         """`store_dir`: `.gadget/checkpoints/<project id>`, made when it is needed. `on_notice` is called on the event
         loop, with a sentence for the user."""
         self._store = Store(store_dir, project_dir)
         self._project_dir = project_dir
-        self._limits = limits or Limits()
+        self._limits = limits or CheckpointLimits()
         self._on_notice = on_notice
         self._lock = asyncio.Lock()
         self._pruning: StoreGit | None = None
@@ -78,7 +78,8 @@ class Checkpoints:
         """A checkpoint of the files as they are; None when they are as in `parent`.
 
         A parent that is gone counts as none, and the answer's `parent` is then null.
-        Gives up after `Limits.take_s`; after the second time in a row `off` says so, and it raises `checkpointsOff`.
+        Gives up after `CheckpointLimits.take_s`; after the second time in a row `off` says so, and it raises
+        `checkpointsOff`.
         A time that a named pipe may explain does not count: a command could turn checkpoints off with one.
         """
         if self.off is not None:

@@ -26,7 +26,7 @@ class CheckpointError(GadgetError):
 
 
 @dataclass(frozen=True)
-class Limits:
+class CheckpointLimits:
     """Why: snapshots of other agents took 90 s a turn, filled disks with 98-533 GB, and took in whole homes."""
 
     take_s: float = 20.0

@@ -2,12 +2,12 @@
 
 import time
 
-from gadget_drone.checkpoints.limits import Limits
+from gadget_drone.checkpoints.limits import CheckpointLimits
 from gadget_drone.checkpoints.store import REFS, Store
 from gadget_drone.checkpoints.store_git import GitFailed, StoreGit
 
 
-def prune(store: Store, git: StoreGit, limits: Limits, *, now: float | None = None) -> int:
+def prune(store: Store, git: StoreGit, limits: CheckpointLimits, *, now: float | None = None) -> int:
     """How many checkpoints went; the newest stays. `now`: seconds since the epoch. Raises GitFailed and Stopped."""
     now = time.time() if now is None else now
     kept = _checkpoints(git)

@@ -16,7 +16,7 @@ from pathlib import Path
 from gadget_api.checkpoints import CheckpointId, FileChange
 from gadget_api.errors import ErrorCode
 from gadget_drone.checkpoints.compare import Change, Side, changed_files, differences, shown
-from gadget_drone.checkpoints.limits import CheckpointError, Limits
+from gadget_drone.checkpoints.limits import CheckpointError, CheckpointLimits
 from gadget_drone.checkpoints.snapshot import Now, Skipped, look
 from gadget_drone.checkpoints.store import SCRATCH, Commit, Store, gone
 from gadget_drone.checkpoints.store_git import GitFailed, StoreGit
@@ -48,7 +48,9 @@ class _Plan:
     """Each file of `changes` as it was when the plan was made."""
 
 
-def restore(store: Store, git: StoreGit, limits: Limits, checkpoint: CheckpointId, *, preview: bool) -> Restored:
+def restore(
+    store: Store, git: StoreGit, limits: CheckpointLimits, checkpoint: CheckpointId, *, preview: bool
+) -> Restored:
     """Raises CheckpointError, and then has changed nothing; and Stopped, likewise."""
     target = store.commit(git, checkpoint)
     with WorkTree(store.project_dir) as work_tree:
@@ -79,7 +81,9 @@ def restore(store: Store, git: StoreGit, limits: Limits, checkpoint: CheckpointI
     return Restored(answer.files, answer.file_count, redo.id, left)
 
 
-def _plan(store: Store, git: StoreGit, limits: Limits, target: Commit, work_tree: WorkTree) -> tuple[Now, _Plan]:
+def _plan(
+    store: Store, git: StoreGit, limits: CheckpointLimits, target: Commit, work_tree: WorkTree
+) -> tuple[Now, _Plan]:
     now = look(store, git, limits)
     if not now.is_head:  # so that the index, and what git knows of it, agree
         store.add_commit(now.tree, "now", None, now.skipped_paths, is_checkpoint=False)
@@ -154,7 +158,9 @@ def _contents(git: StoreGit, changes: list[Change]) -> Iterator[bytes]:
             yield content
 
 
-def _write_out(git: StoreGit, limits: Limits, changes: list[Change], scratch: Path, checkpoint: CheckpointId) -> None:
+def _write_out(
+    git: StoreGit, limits: CheckpointLimits, changes: list[Change], scratch: Path, checkpoint: CheckpointId
+) -> None:
     """Each new file into `scratch`, by its number in `changes`; modes as the user's umask wants them."""
     writes = [(number, change) for number, change in enumerate(changes) if change.kind != "D"]
     for left in scratch.iterdir():

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gadget_api.errors import ErrorCode
-from gadget_drone.checkpoints.limits import CheckpointError, Limits
+from gadget_drone.checkpoints.limits import CheckpointError, CheckpointLimits
 from gadget_drone.checkpoints.store import Store
 from gadget_drone.checkpoints.store_git import GitFailed, StoreGit
 
@@ -57,7 +57,7 @@ class _Changes:
     new_files: int = 0
 
 
-def look(store: Store, git: StoreGit, limits: Limits) -> Now:
+def look(store: Store, git: StoreGit, limits: CheckpointLimits) -> Now:
     """Brings the store's index to what the work tree is, and mends the store where that fails.
 
     Raises CheckpointError, and Stopped.
@@ -96,14 +96,14 @@ def _begin_anew(store: Store, git: StoreGit, error: GitFailed) -> bool:
     return False
 
 
-def _check_room(store: Store, git: StoreGit, limits: Limits) -> None:
+def _check_room(store: Store, git: StoreGit, limits: CheckpointLimits) -> None:
     if shutil.disk_usage(store.dir).free < limits.free_bytes:
         raise CheckpointError(
             ErrorCode.CHECKPOINTS_OFF, f"The disk that {store.dir} is on is full: make room for checkpoints."
         )
 
 
-def _look(store: Store, git: StoreGit, limits: Limits) -> Now:
+def _look(store: Store, git: StoreGit, limits: CheckpointLimits) -> Now:
     head = store.head(git)
     listed = git.run(
         *("status", "--porcelain=v1", "-z", "--untracked-files=all"), "--no-renames", "--ignore-submodules=all"
@@ -136,7 +136,7 @@ def _entries(listed: bytes) -> Iterator[tuple[bytes, bytes]]:
             yield line[:2], line[3:]
 
 
-def _sorted_out(listed: bytes, project_dir: os.PathLike[str], git: StoreGit, limits: Limits) -> _Changes:
+def _sorted_out(listed: bytes, project_dir: os.PathLike[str], git: StoreGit, limits: CheckpointLimits) -> _Changes:
     changes = _Changes([], [], [], is_index_ahead=False)
     for status, path in _entries(listed):
         git.check()
@@ -147,7 +147,7 @@ def _sorted_out(listed: bytes, project_dir: os.PathLike[str], git: StoreGit, lim
     return changes
 
 
-def _sort_out(changes: _Changes, project_dir: bytes, path: bytes, limits: Limits, *, is_known: bool) -> None:
+def _sort_out(changes: _Changes, project_dir: bytes, path: bytes, limits: CheckpointLimits, *, is_known: bool) -> None:
     reason = None
     if path.endswith(b"/"):
         reason = "it is a git repository of its own"
@@ -181,7 +181,9 @@ def _sort_out(changes: _Changes, project_dir: bytes, path: bytes, limits: Limits
         changes.drop.append(path)
 
 
-def _add_ignored_but_committed(changes: _Changes, project_dir: os.PathLike[str], git: StoreGit, limits: Limits) -> None:
+def _add_ignored_but_committed(
+    changes: _Changes, project_dir: os.PathLike[str], git: StoreGit, limits: CheckpointLimits
+) -> None:
     """What the user's own git tracks although .gitignore names it, as `git add --force` does."""
     listed = git.ask_user("ls-files", "-z", "--cached", "--ignored", "--exclude-standard") or ""
     for path in map(os.fsencode, filter(None, listed.split("\0"))):
@@ -189,7 +191,7 @@ def _add_ignored_but_committed(changes: _Changes, project_dir: os.PathLike[str],
             _sort_out(changes, os.fsencode(project_dir), path, limits, is_known=False)
 
 
-def _check_limits(changes: _Changes, store: Store, limits: Limits, *, is_first: bool) -> None:
+def _check_limits(changes: _Changes, store: Store, limits: CheckpointLimits, *, is_first: bool) -> None:
     allowed = limits.first_bytes if is_first else limits.new_bytes
     count = store.index_count() + changes.new_files
     if changes.new_bytes > allowed:

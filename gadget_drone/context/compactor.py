@@ -11,7 +11,7 @@ from gadget_api.history import read_by_model
 from gadget_api.messages import Compaction, Message, ToolMessage
 from gadget_drone.context.compaction import ContextTooLong, Summarise, View, plan
 from gadget_drone.context.facts import facts_of, outcome_of
-from gadget_drone.context.limits import Limits
+from gadget_drone.context.limits import WindowLimits
 from gadget_drone.context.summary import summary_request
 from gadget_drone.context.tokens import BYTES_A_TOKEN, TokenEstimate
 
@@ -46,7 +46,7 @@ class Compacting:
 class Compactor:
     """Of one turn with one model. `estimate` is of the conversation that is compacted, and is kept in step with it."""
 
-    def __init__(self, limits: Limits, estimate: TokenEstimate) -> None:
+    def __init__(self, limits: WindowLimits, estimate: TokenEstimate) -> None:
         self._limit_tokens = limits.input_tokens
         self._is_unknown = limits.window_tokens == UNKNOWN_WINDOW
         self._estimate = estimate
@@ -116,8 +116,8 @@ class Compactor:
         if not self._has_overflowed:
             self._has_overflowed = True
             refused = self._estimate.tokens
-            if self._is_unknown and refused > Limits(LIKELY_WINDOW).input_tokens:
-                refused = Limits(LIKELY_WINDOW).input_tokens
+            if self._is_unknown and refused > WindowLimits(LIKELY_WINDOW).input_tokens:
+                refused = WindowLimits(LIKELY_WINDOW).input_tokens
             self._limit_tokens = int(_LOWERED * min(self._limit_tokens, refused))
             made = await self.compact(messages, say, prompt_index=prompt_index, force=False)
         if made is None:

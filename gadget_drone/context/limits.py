@@ -12,13 +12,13 @@ _MAX_RESULT_BYTES = 64_000
 
 
 @dataclass(frozen=True)
-class Limits:
+class WindowLimits:
     """Of one model. Made again whenever the model changes."""
 
     window_tokens: int
 
     @classmethod
-    def of(cls, provider: OrderProvider) -> "Limits":
+    def of(cls, provider: OrderProvider) -> "WindowLimits":
         return cls(context_window(provider))
 
     @property

@@ -86,7 +86,8 @@ class Job:
                 return f"what watched over it was killed after {took_s:.1f} s: its outcome is unknown"
             case Ended(status, _, left):
                 said = f"exit status {status}" if status >= 0 else f"killed by signal {-status}"
-                said = "stopped" if self.was_stopped else said
+                because = self._running.ended_because
+                said = "stopped" if self.was_stopped else f"ended: {because}" if because is not None else said
                 runs_on = "; something that it started still runs" if left and not self._running.is_over else ""
                 return f"{said} after {took_s:.1f} s{runs_on}"
 
@@ -180,6 +181,8 @@ class Job:
             self._ended = await self._running.ended()
         except OSError as error:
             self._ended = error
+        if (because := self._running.ended_because) is not None:
+            self._printed.feed(f"\n[Gadget Code ended this: {because}]\n".encode())
         self._over_at = time.monotonic()
         self.close_input()
         self._changed.set()

@@ -40,12 +40,16 @@ class Covered:
 
     def covers(self, path: str) -> bool:
         """Whether a pattern fits `path`, or a directory that it is in."""
+        return self.top(path) is not None
+
+    def top(self, path: str) -> str | None:
+        """The topmost of `path` and the directories that it is in that a pattern fits."""
         at = path.find("/")
         while at >= 0:
             if self._fits(path[:at]):
-                return True
+                return path[:at]
             at = path.find("/", at + 1)
-        return self._fits(path)
+        return path if self._fits(path) else None
 
     def without(self, path: str) -> "Covered":
         """Of a call that was judged by `path`: the patterns that do not cover it already."""

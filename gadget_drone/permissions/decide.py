@@ -20,7 +20,7 @@ from gadget_api.permissions import (
 )
 from gadget_drone.permissions.built_in import SECRETS, built_in_rules
 from gadget_drone.permissions.fitting import Fit, fit, is_no_secret
-from gadget_drone.permissions.patterns import ANY_OF, CHANGED_BY_GIT, UNKNOWN, is_outside, normal_path
+from gadget_drone.permissions.patterns import ANY_OF, CHANGED_BY_GIT, LINKED, UNKNOWN, is_outside, normal_path
 
 _FILES = (Capability.READ, Capability.WRITE)
 _STRICTNESS = (Decision.ALLOW, Decision.ASK, Decision.DENY)
@@ -32,6 +32,7 @@ _NAMES = {
     Capability.GIT: "changing the repository",
     Capability.MCP: "calling tools of servers",
 }
+_VERBS = {Decision.DENY: "denies", Decision.ASK: "asks before", Decision.ALLOW: "allows"}
 _LEVELS = {PermissionLevel.AUTO_EDIT: "auto-edit"}
 
 
@@ -43,10 +44,19 @@ class Ruling:
     """One for each access, in their order."""
 
 
-def decide(accesses: Sequence[Access], policy: Policy) -> Ruling:
-    """Without accesses: allowed."""
+@dataclass(frozen=True)
+class _Level:
+    level: PermissionLevel
+    unheld: ScopedRule | None
+    """A rule about files that nothing holds while a command runs."""
+
+
+def decide(accesses: Sequence[Access], policy: Policy, *, is_sandboxed: bool = False) -> Ruling:
+    """Without accesses: allowed. `is_sandboxed`: whether commands run in a sandbox, which holds what is denied."""
     rules = (*built_in_rules(policy.level), *policy.all_rules)
-    verdicts = tuple(_verdict(access, rules, policy.level) for access in accesses)
+    about_files = (r for r in policy.all_rules if r.capability in _FILES and r.decision is not Decision.ALLOW)
+    level = _Level(policy.level, None if is_sandboxed else next(about_files, None))
+    verdicts = tuple(_verdict(access, rules, level) for access in accesses)
     return Ruling(max((v.decision for v in verdicts), key=_STRICTNESS.index, default=Decision.ALLOW), verdicts)
 
 
@@ -83,7 +93,7 @@ def _patterns(rules: Iterable[ScopedRule], capability: Capability, decisions: Se
     return list(dict.fromkeys(found))
 
 
-def _verdict(access: Access, rules: Iterable[ScopedRule], level: PermissionLevel) -> Verdict:
+def _verdict(access: Access, rules: Iterable[ScopedRule], level: _Level) -> Verdict:
     perhaps: ScopedRule | None = None
     found: dict[Decision, ScopedRule] = {}
     for rule in rules:
@@ -106,7 +116,7 @@ def _verdict(access: Access, rules: Iterable[ScopedRule], level: PermissionLevel
     return Verdict(access=access, decision=by_level, because=because)
 
 
-def _stricter(access: Access, level: PermissionLevel, decision: Decision, rule: ScopedRule, because: str) -> Verdict:
+def _stricter(access: Access, level: _Level, decision: Decision, rule: ScopedRule, because: str) -> Verdict:
     """A rule that asks does not loosen what the level refuses."""
     by_level, why = _by_level(access, level)
     if _STRICTNESS.index(by_level) > _STRICTNESS.index(decision):
@@ -115,15 +125,13 @@ def _stricter(access: Access, level: PermissionLevel, decision: Decision, rule: 
 
 
 def _ruled(rule: ScopedRule) -> str:
-    verb = {Decision.DENY: "denies", Decision.ASK: "asks before", Decision.ALLOW: "allows"}[rule.decision]
     reason = f": {rule.reason}" if rule.reason else ""
-    return f"A rule ({_scope(rule)}) {verb} {rule.capability} {_clipped(rule.pattern)}{reason}."
+    return f"A rule ({_scope(rule)}) {_VERBS[rule.decision]} {rule.capability} {_clipped(rule.pattern)}{reason}."
 
 
 def _doubt(access: Access, rule: ScopedRule) -> str:
-    verb = {Decision.DENY: "denies", Decision.ASK: "asks before"}[rule.decision]
     return (
-        f"What it reaches is not known before it runs, and a rule ({_scope(rule)}) {verb} "
+        f"What it reaches is not known before it runs, and a rule ({_scope(rule)}) {_VERBS[rule.decision]} "
         f"{rule.capability} {_clipped(rule.pattern)}."
     )
 
@@ -136,10 +144,16 @@ def _clipped(text: str) -> str:
     return f"`{text}`" if len(text) <= 80 else f"`{text[:79]}…`"
 
 
-def _by_level(access: Access, level: PermissionLevel) -> tuple[Decision, str]:
-    capability = access.capability
+def _by_level(access: Access, at: _Level) -> tuple[Decision, str]:
+    capability, level = access.capability, at.level
     said = f"The level {_LEVELS.get(level, level)}"
+    if capability is Capability.EXECUTE and access.target.startswith(LINKED):
+        return Decision.ALLOW, "The command is judged by the name that it is written with."
     if level is PermissionLevel.FULL:
+        if capability is Capability.EXECUTE and not access.only_reads and at.unheld is not None:
+            doing = "reading" if at.unheld.capability is Capability.READ else "changing"
+            ruled = f"{_VERBS[at.unheld.decision]} {doing} {_clipped(at.unheld.pattern)}"
+            return Decision.ASK, f"There is no sandbox here to hold the rule that {ruled}."
         return Decision.ALLOW, f"{said} allows everything."
     if capability is Capability.READ:
         if _is_inside(access.target):

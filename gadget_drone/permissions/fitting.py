@@ -12,6 +12,7 @@ from gadget_api.permissions import Access, Capability, Decision, Rule
 from gadget_drone.permissions.built_in import NO_SECRETS
 from gadget_drone.permissions.patterns import (
     ANY_OF,
+    LINKED,
     UNKNOWN,
     UNREADABLE,
     is_outside,
@@ -43,6 +44,8 @@ def fit(rule: Rule, access: Access) -> Fit:
     if rule.decision is Decision.ALLOW:
         return Fit.YES if _allows(rule, access) else Fit.NO
     target = access.target
+    if access.capability is Capability.EXECUTE:
+        target = target.removeprefix(LINKED)
     if access.capability in _FILES and rule.capability is access.capability:
         return _path(rule.pattern, target)
     if access.capability is Capability.EXECUTE and rule.capability is Capability.EXECUTE:

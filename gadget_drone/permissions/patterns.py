@@ -5,7 +5,10 @@ Both take time in proportion to the product of the two lengths at most: patterns
 """
 
 import posixpath
+import re
+import string
 import unicodedata
+from collections.abc import Callable
 from functools import lru_cache
 
 ANY_OF = "(any of) "
@@ -14,11 +17,22 @@ UNKNOWN = "(unknown) "
 """Before a path that is not known before it runs."""
 CHANGED_BY_GIT = f"{UNKNOWN}what git changes"
 """The files that come and go with a branch, a merge or a stash; the command that does it is judged for itself."""
+LINKED = "(leads to) "
+"""Before a command whose name is what the links of the written name lead to, which is judged besides."""
 UNREADABLE = "$(unreadable) "
 """Before the text of a command of which it is not known what it runs. It begins with a dollar, as all that does."""
 
 _Token = tuple[str, str]
-"""`("c", character)`, `("[", characters)`, `("?", "")` or `("*", "")`."""
+"""`("c", character)`, `("[", what is between the brackets)`, `("?", "")` or `("*", "")`."""
+_ELEMENT = r"(?:\[:\w+:\]|\\.|[^\\])"
+_CLASS = re.compile(rf"\[([!^]?{_ELEMENT}(?:\[:\w+:\]|\\.|[^\]\\])*)\]", re.S)
+_IN_CLASS = re.compile(rf"\[:(\w+):\]|({_ELEMENT})-({_ELEMENT})|({_ELEMENT})", re.S)
+_KINDS: dict[str, Callable[[str], bool]] = {
+    "alpha": str.isalpha, "digit": str.isdigit, "alnum": str.isalnum, "upper": str.isupper, "lower": str.islower,
+    "space": str.isspace, "blank": " \t".__contains__, "xdigit": string.hexdigits.__contains__,
+    "punct": string.punctuation.__contains__, "cntrl": lambda char: not char.isprintable(), "print": str.isprintable,
+    "graph": lambda char: char.isprintable() and char != " ",
+}  # fmt: skip
 
 
 def text_fits(pattern: str, target: str) -> bool:
@@ -75,7 +89,14 @@ def path_might_fit(pattern: str, path: str, *, is_glob: bool) -> bool:
 
 def _paths_meet(pattern: str, path: str, *, wide: bool, is_glob: bool) -> bool:
     if wide:
-        pattern, path = (unicodedata.normalize("NFC", text).casefold() for text in (pattern, path))
+        pattern, path = (unicodedata.normalize("NFC", text) for text in (pattern, path))
+        if "[" in pattern and _names_of_paths_meet(pattern, path, wide=True, folds=False, is_glob=is_glob):
+            return True  # [!A-Z] is about the letter case
+    return _names_of_paths_meet(pattern, path.casefold() if wide else path, wide=wide, folds=wide, is_glob=is_glob)
+
+
+def _names_of_paths_meet(pattern: str, path: str, *, wide: bool, folds: bool, is_glob: bool) -> bool:
+    """`folds`: a letter of the pattern is one of `path`, which is folded, in any letter case."""
     wanted, is_anywhere, starts = _split(pattern)
     if wide and len(wanted) > 1 and wanted[-1] == "**":
         wanted = wanted[:-1]
@@ -97,7 +118,7 @@ def _paths_meet(pattern: str, path: str, *, wide: bool, is_glob: bool) -> bool:
                 return True
             if wanted[state] == "**":
                 after.add(state + 1 if state == len(wanted) - 1 else state)
-            elif _names_meet(wanted[state], name, is_glob=is_glob):
+            elif _names_meet(wanted[state], name, folds=folds, is_glob=is_glob):
                 after.add(state + 1)
         states = _closed(after, wanted)
         if not states:
@@ -130,8 +151,8 @@ def _split(pattern: str) -> tuple[list[str], bool, str]:
     return names or ["**"], is_anywhere or names[:1] == ["**"], starts
 
 
-def _names_meet(pattern: str, name: str, *, is_glob: bool) -> bool:
-    wanted, given = _tokens(pattern), _glob_tokens(name) if is_glob else tuple(("c", char) for char in name)
+def _names_meet(pattern: str, name: str, *, folds: bool, is_glob: bool) -> bool:
+    wanted, given = _tokens(pattern, folds), _glob_tokens(name) if is_glob else tuple(("c", char) for char in name)
     if is_glob and given[:1] and given[0][0] != "c" and wanted[:1] == (("c", "."),):
         return False  # a shell's * and ? leave files that begin with a dot out
     row = [True] + [False] * len(given)
@@ -146,31 +167,32 @@ def _names_meet(pattern: str, name: str, *, is_glob: bool) -> bool:
             elif have[0] == "*":
                 row[i + 1] = above[i + 1] or row[i] or above[i]
             else:
-                row[i + 1] = above[i] and _chars_meet(want, have)
+                row[i + 1] = above[i] and _chars_meet(want, have, folds)
             if have[0] == "*" and want[0] == "*":
                 row[i + 1] = row[i + 1] or above[i]
     return row[-1]
 
 
-def _chars_meet(want: _Token, have: _Token) -> bool:
+def _chars_meet(want: _Token, have: _Token, folds: bool) -> bool:
     if want[0] == "c" and have[0] == "c":
         return want[1] == have[1]
     if want[0] == "[" and have[0] == "c":
-        return _in_class(have[1], want[1])
+        return _in_class(have[1], want[1], folds)
     return True
 
 
-def _in_class(char: str, content: str) -> bool:
-    negated = content[:1] in ("!", "^")
-    content, found, i = content[negated:], False, 0
-    while i < len(content):
-        if content[i + 1 : i + 2] == "-" and i + 2 < len(content):
-            found = found or content[i] <= char <= content[i + 2]
-            i += 3
-        else:
-            found = found or content[i] == char
-            i += 1
-    return found != negated
+@lru_cache(10_000)
+def _in_class(char: str, content: str, folds: bool) -> bool:
+    is_negated = content[:1] in ("!", "^")
+    chars = {char, char.upper()} if folds else {char}
+    return is_negated != any(_is_element(c, found) for found in _IN_CLASS.finditer(content, is_negated) for c in chars)
+
+
+def _is_element(char: str, found: re.Match[str]) -> bool:
+    kind, first, last, one = found.groups()
+    if kind is not None:
+        return kind in _KINDS and _KINDS[kind](char)
+    return char == one[-1] if one is not None else first[-1] <= char <= last[-1]
 
 
 def _glob_tokens(name: str) -> tuple[_Token, ...]:
@@ -181,7 +203,7 @@ def _glob_tokens(name: str) -> tuple[_Token, ...]:
 
 
 @lru_cache(1000)
-def _tokens(pattern: str) -> tuple[_Token, ...]:
+def _tokens(pattern: str, folds: bool) -> tuple[_Token, ...]:
     tokens: list[_Token] = []
     i = 0
     while i < len(pattern):
@@ -191,13 +213,12 @@ def _tokens(pattern: str) -> tuple[_Token, ...]:
                 tokens.append(("*", ""))
         elif char == "?":
             tokens.append(("?", ""))
-        elif char == "[" and (end := pattern.find("]", i + 2)) > 0:
-            tokens.append(("[", pattern[i + 1 : end]))
-            i = end
-        elif char == "\\" and i + 1 < len(pattern):
-            i += 1
-            tokens.append(("c", pattern[i]))
+        elif char == "[" and (found := _CLASS.match(pattern, i)) is not None:
+            tokens.append(("[", found[1]))
+            i = found.end() - 1
         else:
-            tokens.append(("c", char))
+            if char == "\\" and i + 1 < len(pattern):
+                i += 1
+            tokens += [("c", one) for one in (pattern[i].casefold() if folds else pattern[i])]
         i += 1
     return tuple(tokens)

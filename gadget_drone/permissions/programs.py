@@ -191,6 +191,11 @@ def program_name(word: str) -> str:
     return word.rpartition("/")[2].casefold()
 
 
+def runs_files(name: str) -> bool:
+    """Whether the program runs what is in a file that its arguments name."""
+    return name in SHELLS or name in (".", "source") or _INTERPRETER.fullmatch(name) is not None
+
+
 def changes_what_runs(variable: str) -> bool:
     return variable not in _HARMLESS and CHANGES_WHAT_RUNS.fullmatch(variable) is not None
 
@@ -207,6 +212,9 @@ def started_by(words: Sequence[Word], redirections: Sequence[Redirection] = ()) 
         yield from _behind(PREFIXES[name], arguments)
     elif texts and (name, texts[0]) in RUNNERS:
         yield from _behind(_RUNNER, arguments[1:])
+    elif name in (".", "source"):
+        for word in arguments[:1]:
+            _known(word)
     elif name in SHELLS:
         yield from _shell(name, arguments, redirections)
     elif name == "eval":
@@ -305,7 +313,7 @@ def _filled(given: Given, command: Sequence[Word]) -> Iterator[Word]:
 
 
 def _shell(name: str, arguments: Sequence[Word], redirections: Sequence[Redirection]) -> Iterator[Started]:
-    rest, takes_text = list(arguments), False
+    rest, takes_text, takes_input = list(arguments), False, False
     while rest and _known(rest[0])[:1] in ("-", "+") and len(rest[0].text) > 1:
         option = rest.pop(0).text
         if option == "--":
@@ -313,6 +321,7 @@ def _shell(name: str, arguments: Sequence[Word], redirections: Sequence[Redirect
         if option in ("--version", "--help"):
             return
         takes_text = takes_text or (option[:2] != "--" and option[0] == "-" and "c" in option)
+        takes_input = takes_input or (option[:2] != "--" and option[0] == "-" and "s" in option)
         if option in _SHELL_VALUE or (option[1:2] != "-" and option[-1] in "oO"):
             if rest and not option.startswith("--"):
                 rest.pop(0)
@@ -324,7 +333,7 @@ def _shell(name: str, arguments: Sequence[Word], redirections: Sequence[Redirect
         if name not in _POSIX_SHELLS:
             raise Unreadable(f"the language of `{name}` is another one")
         yield Script(_known(rest[0]))
-    elif not rest or rest[0].text == "-":
+    elif takes_input or not rest or rest[0].text == "-":
         documents = [r.target for r in redirections if r.operator in ("<<", "<<-", "<<<")]
         if not documents or len(documents) != len([r for r in redirections if r.operator.startswith("<")]):
             raise Unreadable(f"what `{name}` reads and runs is not known")
@@ -393,7 +402,7 @@ def _check_interpreter(name: str, letters: str, arguments: Sequence[Word]) -> No
         if word.certainty is Certainty.UNKNOWN:
             raise Unreadable(f"`{text}` is not known before it runs")
         if not text.startswith("-") or text == "-":
-            if text == "-" or text.startswith("/dev/"):
+            if text == "-":
                 break
             return
         if text in ("-m", "--version", "-V", "-v", "--help", "-h", "--test", "--check"):

@@ -75,18 +75,23 @@ _READS_INPUT = _GREPS | names("cat head tail wc cut sort uniq file sed")
 """For these an operand `-` is the standard input."""
 
 
-def files_only_read(line: str, project_dir: str) -> tuple[str, ...] | None:
-    """The files that `line` reads, as absolute paths; None where the line may do more than read. Blocks."""
+def files_only_read(line: str, project_dir: str, *, trusts_git: bool = False) -> tuple[str, ...] | None:
+    """The files that `line` reads, as absolute paths; None where the line may do more than read. Blocks.
+
+    `trusts_git`: whether a git may count. `git status` runs the filters and hooks of a repository's configuration.
+    """
     if not line.replace("\n", "").replace("\t", "").isprintable():
         return None
     try:
-        return tuple(_files(line, os.path.realpath(project_dir)))
+        return tuple(_files(line, os.path.realpath(project_dir), trusts_git))
     except (Unreadable, OSError, ValueError):
         return None
 
 
-def _files(line: str, root: str) -> Iterator[str]:
+def _files(line: str, root: str, trusts_git: bool) -> Iterator[str]:
     for words in _commands(line):
+        if words[0] == "git" and not trusts_git:
+            raise Unreadable("git runs what the repository's configuration names")
         for operand in _operands(words, root):
             if operand != "/dev/null" and not (operand == "-" and words[0] in _READS_INPUT):
                 yield from _judged(operand, root, takes_directory=words[0] == "ls")

@@ -19,12 +19,14 @@ from gadget_api.permissions import Access, Capability
 from gadget_drone.permissions.files import files_of
 from gadget_drone.permissions.named import Named
 from gadget_drone.permissions.names import names
-from gadget_drone.permissions.patterns import ANY_OF, CHANGED_BY_GIT, UNKNOWN, UNREADABLE, normal_path
+from gadget_drone.permissions.patterns import ANY_OF, CHANGED_BY_GIT, LINKED, UNKNOWN, UNREADABLE, normal_path
 from gadget_drone.permissions.programs import (
     HARMLESS_VARIABLES,
     Command,
+    Started,
     changes_what_runs,
     program_name,
+    runs_files,
     started_by,
 )
 from gadget_drone.permissions.reading import files_only_read
@@ -36,8 +38,11 @@ _MAX_NESTING = 8
 _MAX_ACCESSES = 400
 _MAX_WORDS = 2000
 _MAX_DIRECTORIES = 8
+_MAX_LINKS = 40
 _MAX_GLOBBED = 2000
 _NO_FILES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero"})
+_INPUT = re.compile(r"/dev/(stdin|fd/.*)|/proc/.*/fd/.*", re.S)
+"""What stands there is known when it is read."""
 _NETWORK = names("curl wget ssh scp sftp ftp telnet nc ncat netcat rsync ping http https xh aria2c")
 _TAKES_HOST = frozenset({"ssh", "telnet", "ping", "ftp", "sftp"})
 _CHANGES_DIRECTORY = re.compile(r"\b(cd|pushd|popd)\b")
@@ -47,17 +52,20 @@ _GIT_NETWORK = frozenset({"clone", "fetch", "ls-remote", "pull", "push", "remote
 _HOST = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^@/\s]*@)?(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+)(?::\d+)?(?::|/|$)")
 
 
-def accesses_of(command: str, project_dir: Path) -> tuple[Access, ...]:
+def accesses_of(command: str, project_dir: Path, *, is_sandboxed: bool = False) -> tuple[Access, ...]:
     """What `/bin/sh -c command`, run in `project_dir`, would reach, without repeats; never nothing.
 
     It looks at the file system to follow symlinks: call it in a thread. What cannot be read is an EXECUTE whose target
     begins with `UNREADABLE`; a `command` that begins so (input for a program) is one, and is looked through besides.
+    `is_sandboxed`: whether it runs in a sandbox, which holds what a repository makes git run.
     """
     found = _Found(project_dir)
     found.script(command, 0)
     if command.startswith(UNREADABLE):
         found.accesses.pop(Access(capability=Capability.EXECUTE, target="unreadable"), None)  # the mark itself
-    if (files := files_only_read(command, found.root)) is not None and not found.is_unreadable():
+    if (
+        files := files_only_read(command, found.root, trusts_git=is_sandboxed)
+    ) is not None and not found.is_unreadable():
         found.only_reads(files)
     return tuple(found.accesses) or (Access(capability=Capability.EXECUTE, target=command[:_MAX_SHOWN]),)
 
@@ -122,21 +130,27 @@ class _Found:
         if words[0].certainty is not Certainty.KNOWN and words[0].text not in ("[", "[["):
             return self._unreadable(line)
         name = program_name(words[0].text)
+        linked = self._linked(words[0])
+        started: list[Started] = []
         try:
             if nesting > _MAX_NESTING or len(words) > _MAX_WORDS:
                 raise Unreadable("it is nested too deeply, or too long")
-            started = list(started_by(words, redirections))
+            if any(map(runs_files, (name, *linked))) and any(map(self._is_input, words[1:])):
+                raise Unreadable("what it reads and runs is not known")
+            for called in (words[0], *map(Word, linked)):
+                started += started_by((called, *words[1:]), redirections)
         except Unreadable:
             self._unreadable(line)
-            started = []
         self._add(Capability.EXECUTE, assignments + line)
+        for other in linked:
+            self._add(Capability.EXECUTE, LINKED + " ".join([_first(Word(other)), *(word.text for word in words[1:])]))
         for named in files_of(words[:_MAX_WORDS]):
             self._file(named)
         for host in _hosts(words):
             self._add(Capability.NETWORK, host)
         if name in ("cd", "pushd", "popd"):
             self._change_directory(words[1:])
-        for inner in started:
+        for inner in dict.fromkeys(started):
             if isinstance(inner, Command):
                 self._command(inner.words, redirections, nesting + 1)
             else:
@@ -164,6 +178,24 @@ class _Found:
         self._is_lost = self._is_lost or len(found) > _MAX_DIRECTORIES
 
     # Files
+
+    def _linked(self, command: Word) -> list[str]:
+        """The other names that a program has by the links which its path leads through."""
+        found: dict[str, None] = {}
+        for directory in self._directories if "/" in command.text and "\0" not in command.text else ():
+            path = os.path.join(self.root, directory, self._expanded(command.text))
+            for _ in range(_MAX_LINKS):
+                try:
+                    path = os.path.join(os.path.dirname(path), os.readlink(path))
+                except OSError:
+                    break
+                found[program_name(path)] = None
+        return [name for name in found if name != program_name(command.text)]
+
+    def _is_input(self, word: Word) -> bool:
+        """Whether it names what a program has open, such as its standard input."""
+        paths = (normal_path(os.path.join(self.root, directory, word.text)) for directory in self._directories)
+        return any(map(_INPUT.fullmatch, paths))
 
     def _file(self, named: Named) -> None:
         word = named.word

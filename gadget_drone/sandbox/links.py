@@ -38,6 +38,15 @@ def identity_without_links(path: str, root: str = "/") -> Identity:
         os.close(fd)
 
 
+def exists_without_links(path: str, root: str = "/") -> bool:
+    """Whether something is there, and no component of the path is a link."""
+    try:
+        identity_without_links(path, root)
+    except OSError:
+        return False
+    return True
+
+
 def give_back(directory: int) -> None:
     """Gives the directory's owner, who we are, the rights back that a command has taken."""
     found = os.fstat(directory)

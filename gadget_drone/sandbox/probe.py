@@ -3,7 +3,6 @@
 import asyncio
 import sys
 import tempfile
-from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
@@ -37,7 +36,8 @@ def _obstacle() -> str | None:
 
 
 async def _try() -> str | None:
-    with tempfile.TemporaryDirectory(prefix="gadget-") as directory, closing(Standing()) as standing:
+    with tempfile.TemporaryDirectory(prefix="gadget-") as directory:
+        standing = Standing(Path(directory))
         project = Path(directory, "project")
         project.mkdir()
         try:
@@ -45,7 +45,6 @@ async def _try() -> str | None:
                 ["/bin/sh", "-c", "exit 0"],
                 child_environment(),
                 project_dir=project,
-                workspace_dir=Path(directory),
                 network=False,
                 output=2,
             )
@@ -55,6 +54,8 @@ async def _try() -> str | None:
             return f"A command in bubblewrap's sandbox did not end within {TIMEOUT_S:g} s."
         except OSError as error:
             return _explained(error.strerror or str(error))
+        finally:
+            await standing.close()
     return None if ended.status == 0 else f"A command in bubblewrap's sandbox ended with {ended.status}."
 
 

@@ -170,8 +170,19 @@ def _content(name: str, directory: int) -> bytes:
 
 
 def is_git_directory(path: str) -> bool:
-    """Whether git would take the directory `path`, which is no link, for a git directory."""
-    return not os.path.islink(path) and all(os.path.isdir(f"{path}/{name}") for name in ("objects", "refs"))
+    """Whether git would take the directory `path`, which is no link, for a git directory, whatever its name: a bare
+    repository, or a `.git` that is elsewhere (`git init --separate-git-dir`)."""
+    is_one = not os.path.islink(path) and all(os.path.isdir(f"{path}/{name}") for name in ("objects", "refs"))
+    return is_one and os.path.lexists(f"{path}/HEAD")
+
+
+def is_git_file(path: str) -> bool:
+    """Whether `path` is a file that names a git directory which is there, as a submodule has it."""
+    try:
+        word, _, named = _text(path).partition(": ")
+    except OSError:
+        return False
+    return word == "gitdir" and os.path.lexists(os.path.join(os.path.dirname(path), named, "HEAD"))
 
 
 def remove_links(git: str) -> list[str]:

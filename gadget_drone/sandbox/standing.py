@@ -28,6 +28,7 @@ from typing import IO
 
 from gadget_drone.environment import child_environment
 from gadget_drone.git_settings import Settings, below, user_files, user_settings
+from gadget_drone.sandbox.known import KnownRepositories
 from gadget_drone.sandbox.links import Identity, identity_without_links, open_without_links
 from gadget_drone.sandbox.wrap import Mount, Plan, Wrapping, look_at_machine, wrap
 from gadget_drone.supervised import Namespaces, NotStarted, Supervised, Supervisor
@@ -70,14 +71,19 @@ class _Made:
 
 class Standing:
     """One at a time, for a drone: the last one that was wanted. `shown`: what of the machine commands may read, too;
-    the files that the user's git configuration names are among it."""
+    the files that the user's git configuration names are among it.
 
-    def __init__(self, shown: Sequence[str] = ()) -> None:
+    Whenever a command is over, what it left in the repositories of its project is removed."""
+
+    def __init__(self, workspace_dir: Path, shown: Sequence[str] = ()) -> None:
+        self._workspace_dir = workspace_dir
         self._shown = shown
         self._users_git: tuple[Settings, list[str]] | None = None
         """What a command's git is told, as the user's home is not there: settings, and the files that they name."""
-        self._repositories: dict[Path, dict[str, None]] = {}
-        """Those that were ever named, by project: a command may hide one from the next look."""
+        self._repositories = KnownRepositories(workspace_dir)
+        self._running: dict[Supervised, Path] = {}
+        """With their projects."""
+        self._notes: dict[Path, list[str]] = {}
         self._machine: Plan | None = None
         self._looked_at = 0.0
         self._made: _Made | None = None
@@ -93,7 +99,6 @@ class Standing:
         output: int,
         errors: int | None = None,
         stdin: int | None = None,
-        workspace_dir: Path,
         network: bool,
         hidden: Sequence[Path] = (),
         read_only: Sequence[Path] = (),
@@ -106,8 +111,10 @@ class Standing:
         if self._users_git is None:
             self._users_git = await asyncio.to_thread(lambda: (user_settings(), user_files()))
         settings, files = self._users_git
-        known = self._repositories.setdefault(project_dir, {})
-        known.update(dict.fromkeys(repositories))
+        try:
+            known = self._repositories.add(project_dir, repositories)
+        except OSError as error:
+            raise NotStarted(error.errno, f"the sandbox cannot be made: {error.strerror}") from error
         is_again = False
         while True:
             machine = await self._looked_at_machine(anew=is_again)
@@ -115,11 +122,11 @@ class Standing:
                 wanted = wrap(
                     env,
                     project_dir=project_dir,
-                    workspace_dir=workspace_dir,
+                    workspace_dir=self._workspace_dir,
                     network=network,
                     hidden=hidden,
                     read_only=read_only,
-                    repositories=list(known),
+                    repositories=known,
                     shown=(*self._shown, *files),
                     machine=machine,
                 )
@@ -135,9 +142,32 @@ class Standing:
                     continue
                 # Nothing may be awaited between the comparison and this.
                 environment = below(wanted.environment(env), settings)
-                return self._supervisor.start(
-                    command, cwd=project_dir, env=environment, output=output, errors=errors, stdin=stdin
+                running = self._supervisor.start(
+                    command,
+                    cwd=project_dir,
+                    env=environment,
+                    output=output,
+                    errors=errors,
+                    stdin=stdin,
+                    clean_up=self._ended,
                 )
+                self._running[running] = project_dir
+                return running
+
+    async def mend(self, project_dir: Path) -> list[str]:
+        """Removes what the commands that run have left in the project's repositories so far. Answers what was removed
+        since this was last asked, in sentences for the model."""
+        if project_dir in self._running.values():
+            await self._mend(project_dir)
+        return self._notes.pop(project_dir, [])
+
+    async def _ended(self, running: Supervised) -> None:
+        await self._mend(self._running.pop(running))
+
+    async def _mend(self, project_dir: Path) -> None:
+        notes = await asyncio.to_thread(self._repositories.mend, project_dir)
+        if notes:
+            self._notes[project_dir] = [*self._notes.get(project_dir, ()), *notes]
 
     async def _looked_at_machine(self, *, anew: bool) -> Plan:
         if self._machine is None or anew or time.monotonic() - self._looked_at > LOOK_AGAIN_S:
@@ -152,8 +182,9 @@ class Standing:
                 self._made.close()
             self._made = made
 
-    def close(self) -> None:
-        """Ends all that runs in it, and all that was left in those before it."""
+    async def close(self) -> None:
+        """Ends all that runs in it, and in those before it. Takes 4 seconds at most."""
+        await asyncio.gather(*(running.kill() for running in tuple(self._running)))
         self._supervisor.close()
         if self._made is not None:
             self._made.close()

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gadget_drone.sandbox.links import let_in
+from gadget_drone.sandbox.links import let_in, open_without_links
 from gadget_drone.sandbox.machine import SYSTEM, is_in, make_own, own_state, private_places, toolchains
 from gadget_drone.sandbox.repositories import (
     COMMON,
@@ -43,6 +43,11 @@ HOME = "home"
 TEMPORARY = "tmp"
 """In the workspace's `.gadget/`: what /tmp is for commands."""
 _NOTHING = "/dev/null"
+_MAX_ARGUMENTS = 2_000
+"""A mount is three or four. For each mount bubblewrap reads all of them: on a busy machine 600 took 1.7 s, 1,000 3.4 s
+and 1,500 9 s, which is longer than `MAKE_S`. It refuses more than 9,000 arguments."""
+_DEPTHS = (None, 8, 4, 2, 1)
+"""How deep in the project each place has a mount of its own, until there is room for all."""
 
 
 def find_bubblewrap() -> str | None:
@@ -84,7 +89,7 @@ def wrap(
     network: bool,
     hidden: Iterable[Path] = (),
     read_only: Iterable[Path] = (),
-    repositories: Iterable[str] = (),
+    repositories: Sequence[str] = (),
     shown: Iterable[str] = (),
     machine: "Plan",
 ) -> Wrapping:
@@ -102,46 +107,123 @@ def wrap(
     # Text, not Path: this is done for each command, and Path takes a millisecond of it.
     project, workspace = os.path.realpath(project_dir), os.path.realpath(workspace_dir)
     home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
-    own = f"{workspace}/.gadget"
-    for name in (HOME, TEMPORARY):
-        make_own(f"{own}/{name}")
-    plan = machine.copy(project)
-    for place in ("/tmp", "/var/tmp"):
-        plan.bind(f"{own}/{TEMPORARY}", place)
-    if home != "/" and not is_in(project, own):
-        plan.bind(f"{own}/{HOME}", home)
-        plan.own_home = f"{own}/{HOME}", home
-    elsewhere = [*shown, *(tool for tool in toolchains(env, home) if not _leads_into(tool, workspace))]
-    for place in elsewhere:
-        plan.show_real(place)
-    visible = (*SYSTEM, *map(os.path.realpath, elsewhere))
-    state = own_state(os.environ)
-    for place in (*state, workspace):
-        if is_in(place, *visible):
-            plan.hide(place)
-    plan.bind(project, project)
     kept, gone = ([path for path in map(str, paths) if not _is_ours(path, project)] for paths in (read_only, hidden))
     # A drone that is installed in the project runs what is there, outside of the sandbox.
     kept += {path for path in (sys.prefix, os.path.dirname(sys.executable)) if is_in(path, project)}
     for path in (f"{project}/.git", *kept, *gone, *repositories):
         let_in(project, path)
-    repositories = [path for path in repositories if os.path.lexists(path)]
-    # First these: a later mount covers what is below it.
-    for directory in _above(project, (*kept, *gone, *repositories)):
+    command = (binary, *_isolation(binary), *(() if network else ("--unshare-net",)))
+    for depth in _DEPTHS:
+        plan = machine.copy(project)
+        _show_machine(plan, env, home, project, workspace, shown)
+        _show_project(plan, project, workspace, _folded(project, depth, gone, kept, repositories))
+        made = plan.wrapping(command, home)
+        if len(made.command_line) <= _MAX_ARGUMENTS:
+            return made
+    raise OSError(
+        errno.E2BIG,
+        f"there are too many denied files and git repositories at the top of {project}: remove those that are not "
+        "needed, or let the rule deny their directory. Tell the user",
+    )
+
+
+def _show_machine(
+    plan: "Plan", env: Mapping[str, str], home: str, project: str, workspace: str, shown: Iterable[str]
+) -> None:
+    """The home and the /tmp of commands, programs, and what the drone's owner names."""
+    own = f"{workspace}/.gadget"
+    for name in (HOME, TEMPORARY):
+        make_own(f"{own}/{name}")
+    for place in ("/tmp", "/var/tmp"):
+        plan.bind(f"{own}/{TEMPORARY}", place)
+    elsewhere = [*shown, *(tool for tool in toolchains(env, home) if not _leads_into(tool, workspace))]
+    if home != "/" and not is_in(project, own):
+        plan.bind(f"{own}/{HOME}", home)
+        plan.own_home = f"{own}/{HOME}", home
+        plan.watch(home)
+        _pin(plan, f"{own}/{HOME}", home, project, (*elsewhere, *map(os.path.realpath, elsewhere)))
+    for place in elsewhere:
+        plan.show_real(place)
+    visible = (*SYSTEM, *map(os.path.realpath, elsewhere))
+    for place in (*own_state(os.environ), workspace):
+        if is_in(place, *visible):
+            plan.hide(place)
+
+
+def _pin(plan: "Plan", own_home: str, home: str, project: str, places: Iterable[str]) -> None:
+    """Makes mounts of the directories between the home and what is mounted below it. A command that runs could put a
+    link there, and bubblewrap would make directories where it leads: no sandbox lets a command rename a mount.
+
+    On the way to the project the first one is empty and read-only, the others are the home's own.
+    """
+    way = f"{home}/{project.removeprefix(f'{home}/').partition('/')[0]}" if is_in(project, home) else project
+    if is_in(way, home) and way not in (home, project):
+        plan.empty(way)
+    below = (place for place in places if is_in(place, home) and not is_in(place, way))
+    for directory in _above(home, below):
+        source = f"{own_home}{directory.removeprefix(home)}"
+        plan.clear_way(directory)
+        parent = open_without_links(os.path.dirname(source))
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(os.path.basename(source), dir_fd=parent)
+        finally:
+            os.close(parent)
+        plan.bind(source, directory)
+
+
+def _show_project(plan: "Plan", project: str, workspace: str, places: "_Places") -> None:
+    """First what is above: a later mount covers what is below it."""
+    plan.bind(project, project)
+    for directory in _above(project, (*places.kept, *places.gone, *places.repositories)):
         plan.bind(directory, directory)
-    for place in state:
+    for place in own_state(os.environ):
         if is_in(place, project):
             plan.hide(place)
-    _protect(plan, f"{project}/.git", repositories)
-    if is_in(own, project) or (os.path.isdir(f"{project}/.gadget") and not os.path.islink(f"{project}/.gadget")):
-        plan.empty(f"{project}/.gadget")
-    for path in kept:
+    _protect(plan, f"{project}/.git", places.repositories)
+    own = f"{project}/.gadget"
+    if is_in(f"{workspace}/.gadget", project) or (os.path.isdir(own) and not os.path.islink(own)):
+        plan.empty(own)
+    for path in places.kept:
         plan.show(path)
-    for path in gone:
+    for path in places.gone:
         if os.path.islink(path):
             raise OSError(errno.ELOOP, f"{path} changed meanwhile. Try again")
         plan.hide(path)
-    return plan.wrapping((binary, *_isolation(binary), *(() if network else ("--unshare-net",))), home)
+
+
+@dataclass(frozen=True)
+class _Places:
+    """In the project; none is below another one that covers it."""
+
+    gone: Sequence[str]
+    kept: Sequence[str]
+    """Read-only."""
+    repositories: Sequence[str]
+
+
+def _folded(
+    project: str, depth: int | None, gone: Iterable[str], kept: Iterable[str], repositories: Iterable[str]
+) -> _Places:
+    """What is more than `depth` levels deep is covered by the directory at that level, as a whole: it is hidden where
+    something in it is, and else read-only."""
+
+    def fold(path: str) -> str:
+        return path if depth is None else "/".join(path.split("/")[: project.count("/") + 1 + depth])
+
+    hidden = dict.fromkeys(map(fold, gone))
+    read_only = dict.fromkeys(fold(path) for path in (*kept, *(path for path in repositories if fold(path) != path)))
+
+    def is_covered(path: str, *by: Mapping[str, None]) -> bool:
+        above = (path[:at] for at in range(len(project) + 1, len(path)) if path[at] == "/")
+        return any(directory in covers for directory in above for covers in by)
+
+    return _Places(
+        [path for path in hidden if not is_covered(path, hidden)],
+        [path for path in read_only if path not in hidden and not is_covered(path, hidden, read_only)],
+        [path for path in repositories if path not in hidden and path not in read_only
+         and not is_covered(path, hidden, read_only)],
+    )  # fmt: skip
 
 
 @cache
@@ -219,7 +301,7 @@ class Plan:
         real = os.path.realpath(path)
         self.show(real)
         if os.path.exists(real) and not is_in(path, *self._bound):
-            self._clear_way(path)
+            self.clear_way(path)
             self._options += ["--symlink", real, path]
 
     def bind(self, source: str, place: str) -> None:
@@ -237,7 +319,7 @@ class Plan:
             self._bind(_NOTHING, path, is_read_only=True)
 
     def empty(self, place: str) -> None:
-        self._clear_way(place)
+        self.clear_way(place)
         self._options += ["--tmpfs", place]
         self._empty.append(place)
         self._note(Mount(place, None, is_read_only=True))
@@ -250,13 +332,13 @@ class Plan:
         return Wrapping((*command, *fresh, *self._options), tuple(self._paths), tuple(self._mounts.values()), home)
 
     def _bind(self, source: str, place: str, *, is_read_only: bool) -> None:
-        self._clear_way(place)
+        self.clear_way(place)
         self._options += ["--ro-bind" if is_read_only else "--bind", source, place]
         self._paths[source] = None
         self._bound.add(place)
         self._note(Mount(place, source, is_read_only))
 
-    def _clear_way(self, place: str) -> None:
+    def clear_way(self, place: str) -> None:
         """Moves aside what a command has put into its home where a mount has to be: bubblewrap would fail or follow."""
         if self.own_home is None or place == self.own_home[1] or not is_in(place, self.own_home[1]):
             return

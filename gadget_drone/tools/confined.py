@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from gadget_api.errors import ErrorCode
+from gadget_drone.sandbox.repositories import is_git_directory
 from gadget_drone.tools.clip import quoted
 from gadget_drone.tools.tool import ToolError
 
@@ -331,15 +332,8 @@ def check_unprotected(root: Path, real: Path, path: str) -> None:
     for part in real.relative_to(place).parts:
         place /= part
         # Case folded, for file systems that do not tell .git from .GIT.
-        if part.casefold() in PROTECTED or is_git_directory(place):
+        if part.casefold() in PROTECTED or is_git_directory(str(place)):
             raise ToolError(f"{quoted(path)} is inside {part}, which tools may not change.", ErrorCode.NOT_ALLOWED)
-
-
-def is_git_directory(directory: Path) -> bool:
-    """Whether git would take `directory` for a git directory, whatever its name: a bare repository, or a `.git` that is
-    elsewhere (`git init --separate-git-dir`). It names programs that git runs later."""
-    is_one = all(os.path.isdir(directory / name) for name in ("objects", "refs"))
-    return is_one and os.path.lexists(directory / "HEAD")
 
 
 def _outside(path: str) -> ToolError:

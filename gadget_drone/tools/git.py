@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gadget_api.permissions import Access, Capability
+from gadget_drone.permissions.covered import MAX_PLACES, Covered
 from gadget_drone.permissions.patterns import CHANGED_BY_GIT, normal_path, path_fits
 from gadget_drone.repository import MAX_PRINTED_BYTES, GitRefused, Repository
 from gadget_drone.tools.output import SpooledOutput
@@ -21,6 +22,12 @@ _PLAIN_DIFF = (
     *("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short", "--ignore-submodules=dirty"),
     *("--src-prefix=a/", "--dst-prefix=b/"),
 )
+_NAMES = ("--name-only", "--no-renames", "-z")
+_CHANGED = (
+    *("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=dirty"),
+    "--",
+)
+"""Lists each name behind three characters."""
 _RANGE = re.compile(r"(?P<one>.*?)(?P<dots>\.{2,3})(?P<other>.*)")
 
 
@@ -77,21 +84,23 @@ async def git(
         repository = await Repository.open(
             context.project_dir, context.start, is_sandboxed=context.sandboxed is not None
         )
-        specs = [*(f":(literal){path}" for path in paths), *_excluded(context.hidden, paths)]
+        specs = [f":(literal){path}" for path in paths]
+        hidden = _unasked(context.hidden, paths)
         match action:
             case "status":
-                return await _status(context, repository, paths)
+                return await _status(context, repository, specs)
             case "diff":
                 commits = [] if ref is None else await _range(repository, ref)
                 arguments = [*_PLAIN_DIFF, *(["--cached"] if staged else []), *commits, "--", *specs]
+                arguments += await _excluded(repository, hidden, "diff", *_NAMES, *arguments)
                 return await _printed(context, repository, "diff", arguments, nothing="No differences.")
             case "log":
                 commits = ["HEAD"] if ref is None else await _range(repository, ref)
                 form = ["--format=%h %ad %an%d %s", "--date=iso-strict", "--no-color", f"--max-count={max_count}"]
-                arguments = [*form, *commits, "--", *(f":(literal){path}" for path in paths)]
+                arguments = [*form, *commits, "--", *specs]
                 return await _printed(context, repository, "log", arguments, nothing="No commits.")
             case "show":
-                return await _show(context, repository, "HEAD" if ref is None else ref, specs)
+                return await _show(context, repository, "HEAD" if ref is None else ref, specs, hidden)
             case "blame":
                 if len(paths) != 1:
                     raise ToolError("blame needs one path.")
@@ -99,7 +108,7 @@ async def git(
                 arguments = ["--no-textconv", "--date=short", *commits, "--", paths[0]]
                 return await _printed(context, repository, "blame", arguments, nothing="(the file is empty)")
             case "commit":
-                return await _commit(context, repository, message, paths, all)
+                return await _commit(context, repository, message, specs, all)
             case "branch":
                 return await _branch(context, repository, name, ref)
             case "switch":
@@ -108,9 +117,9 @@ async def git(
         raise ToolError(error.message) from error
 
 
-async def _status(context: ToolContext, repository: Repository, paths: Sequence[str]) -> ToolResult:
+async def _status(context: ToolContext, repository: Repository, specs: Sequence[str]) -> ToolResult:
     form = ["--porcelain=v1", "--branch", "--untracked-files=normal", "--ignore-submodules=dirty"]
-    arguments = [*form, "--", *(f":(literal){path}" for path in paths), *_excluded(context.hidden)]
+    arguments = [*form, "--", *specs, *await _excluded(repository, context.hidden, *_CHANGED, *specs)]
     result = await _printed(context, repository, "status", arguments, nothing="")
     notes = [] if "\n" in result.content.strip() else ["clean"]
     if (unfinished := await repository.unfinished()) is not None:
@@ -121,36 +130,39 @@ async def _status(context: ToolContext, repository: Repository, paths: Sequence[
     return ToolResult("\n".join([result.content.rstrip(), *(f"[{note}]" for note in notes)]), whole=result.whole)
 
 
-async def _show(context: ToolContext, repository: Repository, ref: str, specs: Sequence[str]) -> ToolResult:
+async def _show(
+    context: ToolContext, repository: Repository, ref: str, specs: Sequence[str], hidden: Sequence[str]
+) -> ToolResult:
     commit, colon, path = ref.partition(":")
     sha = await repository.commit_of(commit)
     if colon:
         if ".." in PurePosixPath(path).parts:
             raise ToolError("The path after the colon cannot have .. in it.")
         return await _printed(context, repository, "show", ["--no-textconv", f"{sha}:{path}"], nothing="(it is empty)")
-    arguments = ["--stat", "--patch", "--format=medium", *_PLAIN_DIFF, sha, "--", *specs]
+    arguments = [*_PLAIN_DIFF, sha, "--", *specs]
+    arguments += await _excluded(repository, hidden, "show", "--format=", "-m", *_NAMES, *arguments)
+    arguments = ["--stat", "--patch", "--format=medium", *arguments]
     return await _printed(context, repository, "show", arguments, nothing="(nothing of it is in these paths)")
 
 
 async def _commit(
-    context: ToolContext, repository: Repository, message: str | None, paths: Sequence[str], everything: bool
+    context: ToolContext, repository: Repository, message: str | None, specs: Sequence[str], everything: bool
 ) -> ToolResult:
     if not (message or "").strip():
         raise ToolError("A commit needs a message.")
-    if paths and everything:
+    if specs and everything:
         raise ToolError("Give paths or all, not both.")
     if (unfinished := await repository.unfinished()) is not None:
         raise ToolError(f"A {unfinished} is in progress: finish it, or end it with `git {unfinished} --abort`, first.")
     _refuse_own_filters(repository, "commit")
     # In the sandbox, what may not be read is empty: a commit of it would be its deletion.
-    hidden = _excluded(context.hidden)
-    specs = [*(f":(literal){path}" for path in paths), *hidden]
-    if paths:
-        await repository.stage(specs)
-    elif everything:
-        await repository.stage([".", ":(exclude,top).gadget", *hidden])
+    covers = Covered(context.hidden).covers
     arguments = ["commit", "--no-verify", "--no-gpg-sign", "--cleanup=whitespace", "--file=-"]
-    arguments += ["--only", "--", *specs] if paths else []
+    if specs:
+        await repository.stage(specs, covers)
+        arguments += ["--only", "--", *specs, *await _excluded(repository, context.hidden, *_CHANGED, *specs)]
+    elif everything:
+        await repository.stage([".", ":(exclude,top).gadget"], covers)
     printed = bytearray()
 
     async def take(chunk: bytes) -> None:
@@ -161,7 +173,7 @@ async def _commit(
     said = printed.decode("utf-8", "replace").strip()
     if ran.status != 0:
         why = f"{said}\n{ran.errors}".strip()[-2000:]
-        hint = "" if paths or everything else " (give paths or all to commit what is not staged)"
+        hint = "" if specs or everything else " (give paths or all to commit what is not staged)"
         raise ToolError(f"Nothing was committed{hint}: {why}")
     return ToolResult(said)
 
@@ -212,23 +224,24 @@ async def _range(repository: Repository, ref: str) -> list[str]:
     return [f"{one}{found['dots']}{other}"]
 
 
-def _excluded(hidden: Sequence[str], paths: Sequence[str] = ()) -> list[str]:
-    """Patterns of .gitignore as what git shows no differences of.
+async def _excluded(repository: Repository, hidden: Sequence[str], *listing: str) -> list[str]:
+    """Pathspecs that leave out what may not be read of what this git lists: their patterns would be git's own, which
+    does not know our letter case and normal forms."""
+    if not hidden:
+        return []
+    covered = Covered(hidden)
+    listed = (await repository.ask(*listing)).split("\0")
+    start = 3 if listing[0] == "status" else 0
+    tops = dict.fromkeys(covered.top(entry[start:].rstrip("/")) for entry in listed if entry)
+    if len(tops) > MAX_PLACES:
+        raise ToolError(f"More than {MAX_PLACES:,} of these files may not be read: name paths.")
+    return [f":(top,exclude,literal){top}" for top in tops if top is not None]
 
-    Where `paths` are all fitted by a pattern they were asked about by that name, so it leaves nothing out.
-    """
-    specs: list[str] = []
-    for pattern in hidden:
-        if pattern.startswith(("//", "~/")) or (paths and all(_is_fitted(pattern, path) for path in paths)):
-            continue
-        plain = pattern.rstrip("/").removesuffix("/**").rstrip("/") or "**"
-        rooted = plain.lstrip("/") if "/" in pattern.rstrip("/") else f"**/{plain}"
-        specs += [f":(top,exclude,icase,glob){rooted}", f":(top,exclude,icase,glob){rooted}/**"]
-    return specs
 
-
-def _is_fitted(pattern: str, path: str) -> bool:
-    return path_fits(pattern, normal_path(path), wide=True)
+def _unasked(hidden: Sequence[str], paths: Sequence[str]) -> Sequence[str]:
+    """Without the patterns that fit all of `paths`: they were asked about by these names."""
+    normal = [normal_path(path) for path in paths]
+    return [p for p in hidden if not paths or not all(path_fits(p, path, wide=True) for path in normal)]
 
 
 async def _printed(

@@ -113,6 +113,8 @@ async def _watch(running: Supervised, timeout_s: float, pump: asyncio.Task[None]
         has_ended = True
         await _drain(pump, printed)
         said = f"exit status {ended.status}" if ended.status >= 0 else f"killed by signal {-ended.status}"
+        if running.ended_because is not None:
+            said = f"ended: {running.ended_because}"
         left = "what it started still runs in the background"
         if ended.group is not None:
             left += f", to be ended with: kill -- -{ended.group}"

@@ -10,10 +10,18 @@ export const EMOJI =
   "a9-a9 ae-ae 203c-203c 2049-2049 2122-2122 2139-2139 2190-21ff 2300-23ff 24c2-24c2 25a0-27bf 2900-297f " +
   "2b00-2bff 3030-3030 303d-303d 3297-3297 3299-3299 1f000-1faff";
 export const JOINED = "600-6ff 750-77f 8a0-8ff 900-dff 1780-17ff";
-export const FOREIGN = "400-52f 531-587 13a0-13ff";
-export const WIDE = "ff21-ff3a ff41-ff5a 1d400-1d7ff";
+export const FOREIGN =
+  "400-52f 531-587 10a0-10ff 13a0-13ff 1400-16ff 1c80-1cbf 2c80-2dff a4d0-a4ff a640-a69f ab70-abbf " +
+  "10280-1031f 10400-1052f 118a0-118ff 16f00-16f9f";
+export const WIDE =
+  "2102-2102 210a-210e 2110-2113 2115-2115 2119-211d 2124-2124 2128-2128 212a-212a 212c-212d 212f-2131 " +
+  "2133-2134 2145-2149 2160-217f ff21-ff3a ff41-ff5a 1d400-1d7ff";
+export const SIGNS =
+  "2024-2024 2044-2044 2215-2216 2236-2236 29f5-29f5 29f8-29f9 3002-3002 a789-a789 fe52-fe52 fe55-fe55 " +
+  "fe68-fe68 ff0e-ff0f ff20-ff20 ff3c-ff3c ff61-ff61";
 export const LOOKALIKES =
-  "АВЕКМНОРСТУХЅІЈԌԚԜаеорсухѕіјһԁԛԝӏүґЬѴѵ" + "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧοιανρυϲϳ" + "ՕՍօսոցհզԼ" + "ᎪᎬᎢᎥᎷᏂᏃᏌᏚᏞᏟᏢᏴ" + "ı";
+  "АВЕКМНОРСТУХЅІЈԌԚԜаеорсухѕіјһԁԛԝӏүґЬѴѵ" + "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧοιανρυϲϳ" + "ՕՍօսոցհզԼ" + "ᎪᎬᎢᎥᎷᏂᏃᏌᏚᏞᏟᏢᏴ" +
+  "ꓐꓑꓓꓔꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓦꓧꓪꓫꓬꓮꓰꓲꓳꓴ" + "ⲂⲎⲒⲓⲔⲘⲚⲞⲟⲢⲣⲤⲥⲦⲨⲩⲬⲭ" + "ıȷɑɡɩɪʋʏᴄᴏᴜᴠᴡᴢꜱꝛꞮ";
 
 const point = (code: number) => `\\u{${code.toString(16)}}`;
 const inClass = (ranges: string) => ranges.replace(/[0-9a-f]+/g, "\\u{$&}").replaceAll(" ", "");
@@ -32,6 +40,7 @@ const fine = [
 const SEEN = new RegExp(`(?<fine>${fine})|[${inClass(HIDDEN)}]`, "gu");
 const LOOKALIKE = new RegExp(`[${LOOKALIKES}${inClass(WIDE)}]`, "gu");
 const MIXED = new RegExp(`[${LOOKALIKES}${inClass(WIDE)}${inClass(FOREIGN)}]`, "gu");
+const SIGN = new RegExp(`(?<=[A-Za-z0-9_-])[${inClass(SIGNS)}]+(?=[A-Za-z0-9_-])`, "gu");
 const WORD = /[^\s/\\:@'"()<>|&;,=?#[\]{}⟦⟧]+/gu;
 const PLAIN = /^[\x20-\x7e\n\t]*$/;
 
@@ -52,7 +61,9 @@ function mark(character: string): string {
 }
 
 function unmixed(word: string): string {
-  return /[A-Za-z]/.test(word) ? word.split(".").map(unmixedLabel).join(".") : word;
+  if (!/[A-Za-z]/.test(word)) return word;
+  const shown = word.replace(SIGN, (found) => [...found].map(mark).join(""));
+  return shown.split(".").map(unmixedLabel).join(".");
 }
 
 function unmixedLabel(label: string): string {

@@ -55,7 +55,7 @@ def start(directory: Path) -> list[str]:
             journal = load_journal(workspace, left.turn_id)
             if journal is not None:
                 assert journal.last_seq >= 0
-                _ = [*journal.unacked()], journal.started_calls
+                _ = [*journal.unacked()], journal.started_calls()
                 journal.close()
         inspect_workspace(directory)
         return workspace.warnings

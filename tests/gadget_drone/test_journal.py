@@ -95,7 +95,7 @@ def test_the_ledger_knows_which_tools_may_have_run_even_when_all_is_acknowledged
     journal.ack(3)
     journal.rewrite(epoch=2)
     loaded = Journal.load(path)
-    assert loaded.started_calls == frozenset({"b"})
+    assert loaded.started_calls() == frozenset({"b"})
     assert seqs(loaded) == []
     assert loaded.last_seq == 3
     journal.close()
@@ -106,12 +106,12 @@ def test_a_journal_that_was_begun_in_the_middle_says_nothing_of_the_calls_that_w
     journal = Journal.create(path, base_seq=40)
     journal.append(41, "notice", event(41, "notice"))
     journal.rewrite(epoch=2)
-    assert journal.started_calls is None
+    assert journal.started_calls() is None
     journal.append(42, "step", event(42, "step"))
     journal.append(43, "toolStarted", event(43, "toolStarted", callId="a"))
     for _ in range(2):
         loaded = Journal.load(path)
-        assert loaded.started_calls == frozenset({"a"})
+        assert loaded.started_calls() == frozenset({"a"})
         loaded.close()
         journal.ack(42)
         journal.rewrite()
@@ -172,3 +172,22 @@ def test_on_a_full_disk_the_old_journal_stays_whole_and_the_end_is_kept_in_memor
         check=False,
     )
     assert done.stdout.splitlines() == ["['response', 'workOrderComplete'] True", "[1]"], done.stderr
+
+
+def test_the_ledger_names_a_call_by_its_agent_and_its_id(tmp_path: Path) -> None:
+    path = tmp_path / "turn.ndjson"
+    journal = Journal.create(path, base_seq=7)
+    for seq, (type, agent) in enumerate(
+        [("step", None), ("toolStarted", None), ("toolStarted", "child"), ("step", "child"), ("toolCall", "child")], 8
+    ):
+        event = {"seq": seq, "type": type, "callId": "same", "epoch": 1, "agentId": agent}
+        journal.append(seq, type, orjson.dumps(event), agent)
+    for _ in range(2):
+        assert journal.started_calls() == frozenset({"same"})
+        assert journal.started_calls("child") == frozenset()
+        assert journal.started_calls("another") is None
+        journal.ack(12)
+        journal.rewrite()
+        journal.close()
+        journal = Journal.load(path)
+    journal.close()

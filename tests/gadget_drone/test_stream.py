@@ -55,7 +55,6 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 def stream_to(
     wire: Wire,
     journal: Journal,
-    price: ModelPrice | None = None,
     max_unacked_bytes: int = MAX_UNACKED_BYTES,
     overdue_s: float = 60.0,
     clock: SteadyClock | None = None,
@@ -67,7 +66,6 @@ def stream_to(
         journal=journal,
         send=wire.send,
         stats=TurnStats(),
-        price=price,
         max_unacked_bytes=max_unacked_bytes,
         overdue_s=overdue_s,
         clock=clock,
@@ -91,22 +89,26 @@ async def test_the_first_delta_goes_out_at_once_and_later_ones_merge_while_it_is
     assert [(event["seq"], event["content"]) for event in sent] == [(1, "a"), (2, "bcdef")]
 
 
-async def test_deltas_of_another_kind_or_tool_are_never_merged(journal: Journal) -> None:
-    wire = Wire()
-    stream = stream_to(wire, journal)
-    stream.delta("thinking", "hm")
-    stream.delta("response", "so")
-    stream.delta("toolOutput", "1", callId="a")
-    stream.delta("toolOutput", "2", callId="b")
+async def test_deltas_merge_by_agent_type_and_call_and_an_event_flushes_its_own_agents(journal: Journal) -> None:
+    stream = stream_to(Wire(), journal)
+    for number in "12":
+        stream.delta("thinking", number)
+        stream.delta("response", number)
+        stream.delta("toolOutput", number, callId="a")
+        stream.delta("toolOutput", number, callId="b")
+        stream.delta("toolOutput", number, callId="a", agent_id="child")
     stream.delta("response", "")
     stream.emit(Notice, level="info", code="x", message="y")
-    said = [(e["type"], e.get("callId"), e.get("content")) for e in journal.unacked()]
-    assert said == [
-        ("thinking", None, "hm"),
-        ("response", None, "so"),
-        ("toolOutput", "a", "1"),
-        ("toolOutput", "b", "2"),
-        ("notice", None, None),
+    stream.emit(Notice, level="info", code="x", message="y", agent_id="child")
+    events = [(e.get("agentId"), e["type"], e.get("callId"), e.get("content")) for e in journal.unacked()]
+    assert events == [
+        (None, "thinking", None, "12"),
+        (None, "response", None, "12"),
+        (None, "toolOutput", "a", "12"),
+        (None, "toolOutput", "b", "12"),
+        (None, "notice", None, None),
+        ("child", "toolOutput", "a", "12"),
+        ("child", "notice", None, None),
     ]
 
 
@@ -258,7 +260,8 @@ async def test_past_the_bound_deltas_are_dropped_and_the_next_step_waits_for_the
 
 
 async def test_the_figures_of_the_turn_add_up(journal: Journal) -> None:
-    stream = stream_to(Wire(), journal, ModelPrice(input=2.0, cached_input=1.0, output=8.0))
+    stream = stream_to(Wire(), journal)
+    price = ModelPrice(input=2.0, cached_input=1.0, output=8.0)
     usage = Usage(input_tokens=1000, cached_input_tokens=400, response_tokens=100, thinking_token_count=7)
     for index in (1, 2):
         stream.emit(
@@ -268,6 +271,7 @@ async def test_the_figures_of_the_turn_add_up(journal: Journal) -> None:
             usage=usage,
             finish_reason=FinishReason.STOP,
             model="m",
+            price=price,
         )
     stream.emit(ToolCall, call_id="c", name="n", params={}, response="x", is_error=False, duration_ms=1)
     stats = stream.stats

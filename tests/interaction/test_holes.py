@@ -1,5 +1,6 @@
 """What an attacker has found once: each a way around a rule, or a place where an answer was lost."""
 
+import asyncio
 import os
 import time
 from typing import Any
@@ -7,6 +8,8 @@ from typing import Any
 import pytest
 
 from gadget_ai.testing.script import Call, Reply, Script, Text
+from tests.gadget_drone.sandbox.conftest import need_sandbox
+from tests.gadget_drone.tools.test_shell import until as happens
 from tests.harness import git, until
 from tests.interaction.test_permissions import change, pending, results, writes
 
@@ -244,3 +247,29 @@ async def test_the_conversation_goes_back_and_then_the_files_too(stage_for: Any)
         wanted = {"turn": turn["_id"], "scope": scope}
         await stage.user.post(f"/sessions/{stage.session['_id']}/revert", wanted)
     assert not (stage.checkout / "new.txt").exists()
+
+
+@pytest.mark.parametrize("rule", [denies("network", "*"), denies("read", "secret.env")])
+@pytest.mark.parametrize("when", ["in a turn", "between turns"])
+async def test_a_job_ends_when_the_rules_get_stricter_than_its_sandbox(
+    stage_for: Any, when: str, rule: dict[str, str]
+) -> None:
+    await asyncio.to_thread(need_sandbox)
+    line = "trap 'echo late >> up' TERM; echo on > up; sleep 600 & wait"
+    start = Call("shell", {"command": line, "background": True})
+    wait = Call("shell", {"command": "while ! [ -e over ]; do sleep 0.1; done; sleep 1"})
+    between = [] if when == "in a turn" else [Reply(Text("It runs."))]
+    script = Script([Reply(start), *between, Reply(wait), Reply(Text("Done."))])
+    stage = await stage_for(script, files={"secret.env": "x"})
+    first = await stage.ide.submit(stage.session["_id"], "Start it.")
+    up = stage.checkout / "up"
+    await asyncio.wait_for(happens(up.exists), 20)
+    if when == "between turns":
+        await stage.user.until_over(first["_id"])
+    await change(stage, rules=[rule])
+    second = await stage.ide.submit(stage.session["_id"], "Go on.") if when == "between turns" else first
+    await asyncio.wait_for(happens(lambda: "late" in up.read_text()), 20)
+    (stage.checkout / "over").touch()
+    await stage.user.until_over(second["_id"])
+    said = str([request.messages for request in stage.model.requests])
+    assert "ended: the rules became stricter" in said

@@ -14,7 +14,7 @@ from gadget_api.model import utc_now
 from gadget_api.sessions import ChatSession
 from gadget_code.store.database import Store
 from gadget_code.turns.claims import CLAIM_S, RESTORE_S
-from gadget_drone.checkpoints.limits import Limits
+from gadget_drone.checkpoints.limits import CheckpointLimits
 from tests.gadget_code.peers import (
     PlayedDrone,
     a_checkpoint,
@@ -327,7 +327,7 @@ async def test_files_go_back_after_their_conversation_did(user: User, drone: Pla
 
 
 def test_who_asks_for_a_restore_waits_longer_than_it_may_take_and_has_the_session_for_longer_still() -> None:
-    limits = Limits()
+    limits = CheckpointLimits()
     assert limits.restore_s + limits.diff_s < RESTORE_S < CLAIM_S
 
 

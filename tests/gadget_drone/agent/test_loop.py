@@ -2,124 +2,20 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gadget_ai.errors import LLMError
-from gadget_ai.testing.client import ScriptedClient
 from gadget_ai.testing.script import Call, Cut, HttpError, Pause, Reply, RequestView, Script, Text, Think
 from gadget_api.errors import ErrorCode
-from gadget_api.events import BlobRef
-from gadget_api.messages import INTERRUPTED, ModelMessage, SystemMessage, ToolCallRequest, UserMessage
-from gadget_api.model import utc_now
-from gadget_api.providers import ApiType
-from gadget_api.sessions import SessionMode
-from gadget_api.traces import NoTracer
-from gadget_api.turns import MAX_STEERS, Steer, SteerOrigin, TurnStats
-from gadget_api.work_order import OrderProject, OrderProvider, OrderSession, OrderTurn, OrderUser, WorkOrder
-from gadget_drone.agent.calls import Keep
-from gadget_drone.agent.control import Control, Stopping
-from gadget_drone.agent.conversation import Conversation, Log
-from gadget_drone.agent.models import Models
-from gadget_drone.agent.sessions import SessionState
-from gadget_drone.agent.snapshots import Snapshots
-from gadget_drone.agent.workshop import Site, Workshop
-from gadget_drone.context.tokens import Calibration
-from gadget_drone.editing.seen import SeenFiles
-from gadget_drone.jobs.jobs import Jobs
+from gadget_api.messages import INTERRUPTED, ModelMessage, ToolCallRequest
+from gadget_api.turns import MAX_STEERS, Steer, SteerOrigin
+from gadget_drone.agent.inbox import Inbox, Stopping
 from gadget_drone.journal import Journal
-from gadget_drone.stream import MAX_UNACKED_BYTES, EventStream
-from gadget_drone.supervised import Supervisor
-from gadget_drone.tools.tool import SideEffect, Tool, ToolContext, ToolResult, tool
-
-
-def an_order(**fields: Any) -> WorkOrder:
-    """For the scripted model, without limits."""
-    return WorkOrder(
-        work_order_id="t",
-        epoch=1,
-        project=OrderProject(id="p", name="Project", slug="project", git_url="https://example.org/p.git"),
-        session=OrderSession(id="s", name="A session", mode=SessionMode.BUILD),
-        provider=OrderProvider(
-            id="m", name="scripted", sdk=ApiType.OPENAI, base_url="http://127.0.0.1:9", model_id="scripted"
-        ),
-        turn=OrderTurn(id="t", created_at=utc_now(), user=OrderUser(id="u", email="a@example.org", display_name="Ada")),
-        prompt="Go.",
-        **fields,
-    )
-
-
-class Bench:
-    def __init__(self, directory: Path, script: Script, **fields: Any) -> None:
-        self.place = directory / "project"
-        self.spool = directory / "spool"
-        self.place.mkdir()
-        self.spool.mkdir()
-        self.order = an_order(**fields)
-        self.client = ScriptedClient(script)
-        self.journal = Journal.create(directory / "turn.ndjson", base_seq=0)
-        self.control = Control(policy=self.order.policy)
-        self.kept: list[Path] = []
-        self.has_room = True
-        self.third_party: tuple[Tool, ...] = ()
-        self.conversation = Conversation(self.client, SystemMessage(content="You work."), Log(self.client), set())
-        self.conversation.add(UserMessage(content="Go."))
-
-    async def run(
-        self, *, started_before: frozenset[str] = frozenset(), max_unacked_bytes: int = MAX_UNACKED_BYTES
-    ) -> list[dict[str, Any]]:
-        async def nowhere(_type: str, _payload: bytes) -> None:
-            raise ConnectionError
-
-        events = EventStream(
-            turn_id="t",
-            chat_session_id="s",
-            epoch=1,
-            journal=self.journal,
-            send=nowhere,
-            stats=TurnStats(),
-            price=None,
-            max_unacked_bytes=max_unacked_bytes,
-        )
-
-        async def connect(_: OrderProvider) -> ScriptedClient:
-            return self.client
-
-        models = Models(self.order, self.client, connect)
-        state = SessionState(SeenFiles(), Jobs())
-        with closing(Supervisor()) as supervisor:
-            site = Site(
-                project_dir=self.place,
-                workspace_dir=self.place.parent,
-                spool_dir=self.spool,
-                supervisor=supervisor,
-                sandbox=None,
-                state=state,
-                third_party=self.third_party,
-                allow_private=False,
-                keep=Keep(blob=self._keep, image=lambda _: None),
-            )
-            snapshots = Snapshots(None, self.order, events)
-            workshop = await Workshop.open(self.order, site, events, self.control, models, snapshots, NoTracer())
-            window = workshop.window(self.conversation, Calibration())
-            try:
-                await workshop.loop(self.conversation, window).run(started_before)
-            finally:
-                await state.jobs.close()
-        return self.events
-
-    @property
-    def events(self) -> list[dict[str, Any]]:
-        return list(self.journal.unacked())
-
-    def _keep(self, path: Path) -> BlobRef | None:
-        if not self.has_room:
-            return None
-        self.kept.append(path)
-        return BlobRef(blob_id="b", size_bytes=path.stat().st_size)
+from gadget_drone.tools.tool import SideEffect, ToolContext, ToolResult, tool
+from tests.gadget_drone.agent.bench import Bench
 
 
 @pytest.fixture
@@ -201,7 +97,8 @@ async def test_a_call_that_had_started_before_a_crash_is_never_run_again_unless_
             ),
         )
     )
-    events = await stage.run(started_before=frozenset({"w", "r"}))
+    stage.own.started_before = frozenset({"w", "r"})
+    events = await stage.run()
     results = {event["callId"]: event for event in events if event["type"] == "toolCall"}
     assert results["w"]["response"] == INTERRUPTED
     assert results["w"]["isError"] is True
@@ -220,8 +117,8 @@ async def test_a_turn_whose_answer_is_recorded_already_asks_the_model_nothing(be
 
 async def test_steering_comes_after_the_results_and_before_the_next_model_call(bench: Any) -> None:
     stage = bench(Reply(Call("list", {"path": "."})), Reply(Text("As you wish.")))
-    stage.control.steer(Steer(steer_id="1", content="Do it in French."))
-    stage.control.steer(Steer(steer_id="1", content="Do it in French."))
+    stage.inbox.put(Steer(steer_id="1", content="Do it in French."))
+    stage.inbox.put(Steer(steer_id="1", content="Do it in French."))
     events = await stage.run()
     assert types(events).count("steered") == 1
     assert [m["content"] for m in stage.client.requests[0].messages if m["role"] == "user"] == [
@@ -233,7 +130,7 @@ async def test_steering_comes_after_the_results_and_before_the_next_model_call(b
 async def test_steering_that_came_during_the_last_answer_is_answered_too(tmp_path: Path) -> None:
     def answer(request: RequestView) -> Reply:
         if len(request.messages) == 2:
-            stage.control.steer(Steer(steer_id="1", content="And the tests?"))
+            stage.inbox.put(Steer(steer_id="1", content="And the tests?"))
             return Reply(Text("Done."))
         return Reply(Text("They pass."))
 
@@ -247,7 +144,7 @@ async def test_messages_of_the_order_are_before_the_model_at_the_first_step(benc
     stage = bench(Reply(Text("Understood.")))
     french = Steer(steer_id="1", content="In French.")
     told = Steer(steer_id="2", content="The drone has changed.", origin=SteerOrigin.SERVICE)
-    stage.control = Control((french, french, told))
+    stage.inbox = Inbox((french, french, told))
     events = await stage.run()
     steered = [event for event in events if event["type"] == "steered"]
     assert [(event["steerId"], event["origin"]) for event in steered] == [("1", "user"), ("2", "service")]
@@ -258,28 +155,28 @@ async def test_messages_of_the_order_are_before_the_model_at_the_first_step(benc
 async def test_a_message_that_the_journal_has_is_not_put_before_the_model_again(bench: Any) -> None:
     stage = bench(Reply(Text("Understood.")), Reply(Text("Again.")))
     french = Steer(steer_id="1", content="In French.")
-    stage.control = Control((french,))
+    stage.inbox = Inbox((french,))
     await stage.run()
     left = Journal.load(stage.journal.path)
     left.ack(left.last_seq)  # stored meanwhile, though the order lists it still
-    stage.control = Control((french, Steer(steer_id="2", content="Or not.")), steered=left.steered)
+    stage.inbox = Inbox((french, Steer(steer_id="2", content="Or not.")), steered=left.steered)
     left.close()
-    assert stage.control.steer(french)
-    assert [steer.steer_id for steer in stage.control.take_steers()] == ["2"]
+    assert stage.inbox.put(french)
+    assert [steer.steer_id for steer in stage.inbox.take()] == ["2"]
 
 
 def test_no_more_messages_wait_than_the_service_keeps() -> None:
     waiting = [Steer(steer_id=str(n), content="x") for n in range(MAX_STEERS)]
-    control = Control(waiting)
-    assert not control.steer(Steer(steer_id="more", content="x"))
-    assert control.steer(waiting[0])
-    control.take_steers()
-    assert control.steer(Steer(steer_id="more", content="x"))
+    inbox = Inbox(waiting)
+    assert not inbox.put(Steer(steer_id="more", content="x"))
+    assert inbox.put(waiting[0])
+    inbox.take()
+    assert inbox.put(Steer(steer_id="more", content="x"))
 
 
 async def test_a_stop_leaves_the_turn_between_two_steps(bench: Any) -> None:
     stage = bench(Reply(Call("list", {"path": "."})), Reply(Text("Never.")))
-    stage.control.is_stopping = True
+    stage.inbox.is_stopping = True
     with pytest.raises(Stopping):
         await stage.run()
     assert stage.events == []
@@ -332,7 +229,7 @@ async def test_the_users_cancel_keeps_what_was_said_and_a_stop_of_the_drone_does
     async with asyncio.timeout(20):
         while not stage.events:  # noqa: ASYNC110  (the loop makes them)
             await asyncio.sleep(0.01)
-    stage.control.is_cancelled = is_cancelled
+    stage.inbox.is_cancelled = is_cancelled
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

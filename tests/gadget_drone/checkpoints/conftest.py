@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gadget_api.checkpoints import CheckpointId
-from gadget_drone.checkpoints import Checkpoints, Limits
+from gadget_drone.checkpoints import CheckpointLimits, Checkpoints
 from tests.gadget_drone.conftest import git
 
 
@@ -24,7 +24,7 @@ class Project:
     def store_dir(self) -> Path:
         return self.workspace / ".gadget" / "checkpoints" / "p1"
 
-    def open(self, limits: Limits | None = None) -> Checkpoints:
+    def open(self, limits: CheckpointLimits | None = None) -> Checkpoints:
         """As a drone that has just started."""
         return Checkpoints(self.store_dir, self.dir, limits=limits, on_notice=self.notices.append)
 

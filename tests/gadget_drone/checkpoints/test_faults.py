@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gadget_api.errors import ErrorCode
-from gadget_drone.checkpoints import CheckpointError, Limits
+from gadget_drone.checkpoints import CheckpointError, CheckpointLimits
 from tests.gadget_drone.checkpoints.conftest import Project
 from tests.gadget_drone.checkpoints.test_take_and_restore import taken
 from tests.gadget_drone.conftest import git
@@ -84,7 +84,7 @@ async def test_a_lock_file_that_was_left_is_no_obstacle(project: Project) -> Non
 
 
 async def test_another_process_that_holds_the_store_is_waited_for(project: Project) -> None:
-    checkpoints = project.open(Limits(take_s=0.2))
+    checkpoints = project.open(CheckpointLimits(take_s=0.2))
     first = await taken(checkpoints)
     holder = os.open(project.store_dir.with_name("p1.lock"), os.O_RDWR)
     try:
@@ -222,7 +222,7 @@ async def test_a_store_that_is_none(damage: str, project: Project) -> None:
 async def test_a_full_disk_is_said_and_damages_nothing(project: Project) -> None:
     first = await taken(project.open())
     project.write("a.txt", "changed")
-    full = project.open(Limits(free_bytes=2**62))
+    full = project.open(CheckpointLimits(free_bytes=2**62))
     for attempt in (full.take("step 2", first), full.restore(first, preview=False)):
         with pytest.raises(CheckpointError, match="make room"):
             await attempt
@@ -234,7 +234,7 @@ async def test_a_full_disk_is_said_and_damages_nothing(project: Project) -> None
 
 
 async def test_two_that_take_too_long_turn_checkpoints_off(project: Project) -> None:
-    checkpoints = project.open(Limits(first_take_s=0.0))
+    checkpoints = project.open(CheckpointLimits(first_take_s=0.0))
     with pytest.raises(CheckpointError) as slow:
         await checkpoints.take("step 1", None)
     assert (slow.value.code, slow.value.retryable, checkpoints.off) == (ErrorCode.GIT_FAILED, True, None)
@@ -261,7 +261,7 @@ async def test_a_named_pipe_holds_no_checkpoint_up(path: str, project: Project) 
     pipe.unlink(missing_ok=True)
     os.mkfifo(pipe)
     project.write("a.txt", "changed")
-    checkpoints = project.open(Limits(take_s=SOON_S, first_take_s=SOON_S, diff_s=SOON_S, restore_s=SOON_S))
+    checkpoints = project.open(CheckpointLimits(take_s=SOON_S, first_take_s=SOON_S, diff_s=SOON_S, restore_s=SOON_S))
     second = await taken(checkpoints, first)
     project.write("a.txt", "changed again")
     assert "a.txt" in [file.path for file in (await checkpoints.diff(second, None)).files]
@@ -283,7 +283,7 @@ async def test_a_named_pipe_that_is_kept_open_is_named_and_turns_nothing_off(pro
     kept = os.open(project.dir / "src/.gitattributes", os.O_RDWR)
     try:
         project.write("src/main.py", "changed")
-        checkpoints = project.open(Limits(take_s=3.0))
+        checkpoints = project.open(CheckpointLimits(take_s=3.0))
         for _ in range(3):
             with pytest.raises(CheckpointError, match=r"remove .*src/\.gitattributes\."):
                 await checkpoints.take("step", None)

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from gadget_api.errors import ErrorCode
-from gadget_drone.checkpoints import CheckpointError, Limits
+from gadget_drone.checkpoints import CheckpointError, CheckpointLimits
 from gadget_drone.checkpoints.prune import prune
 from gadget_drone.checkpoints.store import Store
 from gadget_drone.checkpoints.store_git import StoreGit
@@ -15,7 +15,7 @@ from tests.gadget_drone.checkpoints.test_take_and_restore import taken
 
 async def test_the_oldest_go_when_the_store_is_too_large(project: Project) -> None:
     chance = random.Random(1)
-    limits = Limits(store_bytes=2_000_000)
+    limits = CheckpointLimits(store_bytes=2_000_000)
     checkpoints = project.open(limits)
     ids: list[str] = []
     for _ in range(12):
@@ -38,7 +38,7 @@ async def test_a_full_store_takes_nothing_until_it_is_pruned(project: Project) -
     first = await taken(project.open())
     project.write("big", "small")
     await taken(project.open(), first)
-    checkpoints = project.open(Limits(store_bytes=100_000))
+    checkpoints = project.open(CheckpointLimits(store_bytes=100_000))
     with pytest.raises(CheckpointError) as full:
         await checkpoints.take("step", None)
     assert full.value.code is ErrorCode.TOO_LARGE
@@ -55,8 +55,8 @@ async def test_the_oldest_go_by_age_and_the_newest_stays(project: Project) -> No
     store = Store(project.store_dir, project.dir)
     git = StoreGit(project.store_dir, project.dir)
     with store.locked(git):
-        assert prune(store, git, Limits()) == 0
-        assert prune(store, git, Limits(), now=time.time() + 31 * 24 * 3600) == 1
+        assert prune(store, git, CheckpointLimits()) == 0
+        assert prune(store, git, CheckpointLimits(), now=time.time() + 31 * 24 * 3600) == 1
     assert await project.open().take("again", second) is None
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gadget_api.errors import ErrorCode
-from gadget_drone.checkpoints import CheckpointError, Checkpoints, Limits
+from gadget_drone.checkpoints import CheckpointError, CheckpointLimits, Checkpoints
 from tests.gadget_drone.checkpoints.conftest import Project, digest
 from tests.gadget_drone.conftest import git
 
@@ -220,7 +220,7 @@ async def test_an_ignored_file_in_the_place_of_one_that_was_is_left_alone(projec
 
 
 async def test_large_files_are_left_out_and_left_alone(project: Project) -> None:
-    limits = Limits(file_bytes=1000)
+    limits = CheckpointLimits(file_bytes=1000)
     checkpoints = project.open(limits)
     project.write("grows", "small")
     project.write("was large", "x" * 2000)
@@ -367,7 +367,7 @@ async def test_places_that_are_refused(place: str, tmp_path: Path) -> None:
 
 
 async def test_limits_are_told_with_the_way_out(project: Project) -> None:
-    checkpoints = project.open(Limits(new_bytes=1000, files=20))
+    checkpoints = project.open(CheckpointLimits(new_bytes=1000, files=20))
     first = await taken(checkpoints)
     for number in range(5):
         project.write(f"made/{number}", "x" * 500)

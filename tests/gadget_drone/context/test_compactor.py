@@ -15,18 +15,18 @@ from gadget_api.providers import ApiType
 from gadget_api.work_order import OrderProvider
 from gadget_drone.context.compaction import ContextTooLong
 from gadget_drone.context.compactor import MAX_IN_A_ROW, Compacting, Compactor, Say
-from gadget_drone.context.limits import Limits
+from gadget_drone.context.limits import WindowLimits
 from gadget_drone.context.tokens import Calibration, TokenEstimate
 from tests.gadget_drone.context.conversations import fault, prompt, step, text
 
-LIMITS = Limits(16_000)
+LIMITS = WindowLimits(16_000)
 
 
 class Bench:
     """A conversation, its compactor, and a model that makes notes."""
 
     def __init__(
-        self, messages: list[Message], limits: Limits = LIMITS, calibration: Calibration | None = None
+        self, messages: list[Message], limits: WindowLimits = LIMITS, calibration: Calibration | None = None
     ) -> None:
         self.messages = messages
         self.estimate = TokenEstimate("m", Calibration(), fixed_tokens=500)
@@ -151,7 +151,7 @@ async def test_compactions_with_work_between_them_go_on_for_ever() -> None:
 
 
 async def test_a_compaction_that_freed_next_to_nothing_is_the_last() -> None:
-    tight = Limits(8192)
+    tight = WindowLimits(8192)
     # All but a little is in the prompt, which stays: after this there is nothing to be had.
     bench = Bench([prompt("x"), *step("a", text(600)), prompt(text(5200))], tight)
     made = await bench.compact()
@@ -179,7 +179,9 @@ async def test_a_refusal_by_the_provider_lowers_the_limit_and_is_answered_once()
 
 
 async def test_a_model_of_unknown_window_is_sent_everything_until_it_says_no() -> None:
-    bench = Bench([prompt(), *step("a", text(400_000)), *step("b", text(500)), *step("c")], Limits(UNKNOWN_WINDOW))
+    bench = Bench(
+        [prompt(), *step("a", text(400_000)), *step("b", text(500)), *step("c")], WindowLimits(UNKNOWN_WINDOW)
+    )
     assert not bench.compactor.is_due
     assert await bench.overflow() is not None
     assert bench.compactor.limit_tokens < LIKELY_WINDOW
@@ -187,9 +189,9 @@ async def test_a_model_of_unknown_window_is_sent_everything_until_it_says_no() -
 
 @pytest.mark.parametrize(("window", "answer"), [(256, 64), (8192, 2048), (128_000, 16_000), (1_000_000, 20_000)])
 def test_room_is_left_for_the_answer(window: int, answer: int) -> None:
-    assert Limits(window).answer_tokens == answer
-    assert Limits(window).input_tokens == window - answer
-    assert Limits(window).result_bytes <= 64_000
+    assert WindowLimits(window).answer_tokens == answer
+    assert WindowLimits(window).input_tokens == window - answer
+    assert WindowLimits(window).result_bytes <= 64_000
 
 
 @pytest.mark.parametrize(
@@ -199,7 +201,7 @@ def test_room_is_left_for_the_answer(window: int, answer: int) -> None:
 def test_a_window_that_nobody_named_is_what_the_model_is_told(
     api: ApiType, context_window: int | None, expected: int
 ) -> None:
-    assert Limits.of(provider(api, "http://x", context_window)).window_tokens == expected
+    assert WindowLimits.of(provider(api, "http://x", context_window)).window_tokens == expected
 
 
 def provider(api: ApiType, url: str, context_window: int | None = None) -> OrderProvider:

@@ -38,8 +38,8 @@ def access(capability: str, target: str) -> Access:
     return Access(capability=Capability(capability), target=target)
 
 
-def judge(line: str, given: Policy, project: Path) -> Ruling:
-    return decide(accesses_of(line, project), given)
+def judge(line: str, given: Policy, project: Path, *, is_sandboxed: bool = True) -> Ruling:
+    return decide(accesses_of(line, project, is_sandboxed=is_sandboxed), given, is_sandboxed=is_sandboxed)
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """The one decision function: order, levels, and what no rule and no text can do to it."""
 
+import subprocess
 from pathlib import Path
 
 import pathspec
@@ -239,6 +240,28 @@ def test_patterns_fit_paths_as_in_gitignore(pattern: str, is_anchored: bool, pat
     # `!` and `#` are nothing special in a rule.
     judged = pathspec.GitIgnoreSpec.from_lines([f"\\{pattern}" if pattern[0] in "!#" else pattern])
     assert path_fits(pattern, path, wide=False) == judged.match_file(path), (pattern, path)
+
+
+KINDS = ("alpha", "digit", "alnum", "upper", "lower", "space", "blank", "xdigit", "punct", "cntrl", "print", "graph")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "x[!]a]", "x[]a]", "x[\\]a]", "x[a\\-c]", "x[!a-c]", "x[^a]", "x[--0]", "x[]-a]", "x[[]", "x[a-]", "x[z-a]",
+        *(f"[[:{kind}:]]z" for kind in KINDS),
+        "[![:alpha:]_]z", "x[[:nothing:]]", "secrets ", "secrets\\ ", "secrets\\  ",
+    ],
+)  # fmt: skip
+def test_classes_and_blanks_are_read_as_git_reads_them(pattern: str, tmp_path: Path) -> None:
+    names = [f"x{char}" for char in "]abcd-^[.:\\!0"] + [f"{char}z" for char in "aBf7_ \t\x01.~"]
+    names += ["secrets", "secrets ", "secrets  "]
+    (tmp_path / ".gitignore").write_text(f"{pattern}\n")
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    asked = ["git", "-C", str(tmp_path), "check-ignore", "-z", "--stdin", "--no-index"]
+    ignored = subprocess.run(asked, input="\0".join(names), capture_output=True, text=True).stdout.split("\0")
+    given = rule("deny", "read", pattern)
+    assert [name for name in names if path_fits(given.pattern, name, wide=False)] == [n for n in names if n in ignored]
 
 
 def test_long_patterns_take_no_long_time() -> None:

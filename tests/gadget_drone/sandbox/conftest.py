@@ -85,7 +85,6 @@ class Place:
             words,
             env or child_environment() | {"HOME": str(self.home)},
             project_dir=self.project,
-            workspace_dir=self.workspace,
             output=output,
             errors=errors,
             network=network,
@@ -98,7 +97,7 @@ class Place:
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     space = tmp_path / "space"
-    made = Place(space, space / "project", tmp_path / "home", tmp_path / "outside", Standing())
+    made = Place(space, space / "project", tmp_path / "home", tmp_path / "outside", Standing(space))
     for directory in (made.workspace, made.project, made.home, made.outside):
         directory.mkdir()
     (made.home / ".netrc").write_text("secret of the home")
@@ -112,6 +111,6 @@ def place(tmp_path: Path) -> Iterator[Place]:
     yield made
 
     async def close() -> None:
-        made.standing.close()
+        await made.standing.close()
 
     asyncio.run(close())

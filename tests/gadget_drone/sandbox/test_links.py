@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from gadget_drone.environment import child_environment
+from gadget_drone.sandbox.known import KnownRepositories
 from gadget_drone.sandbox.nested import nested_repositories
 from gadget_drone.sandbox.repositories import mend_common, remove_links
+from gadget_drone.sandbox.standing import Standing
 from gadget_drone.supervised import NotStarted
 from tests.gadget_drone.sandbox.conftest import Place
+from tests.gadget_drone.tools.test_shell import until
 
 NAMES = ("branches", "config", "config.worktree", "commondir", "hooks", "info", "modules", "remotes", "worktrees")
 
@@ -104,6 +108,7 @@ def test_repositories_below_the_project_keep_what_git_runs(nested: str, place: P
 
 def test_a_nested_git_file_is_read_only(place: Place) -> None:
     (place.project / "sub").mkdir()
+    git("init", "-q", "--bare", place.project / ".git/modules/sub")
     (place.project / "sub/.git").write_text("gitdir: ../.git/modules/sub\n")
     repositories = asyncio.run(nested_repositories(place.project))
     place.run_with("echo gitdir: /tmp/evil > sub/.git; rm sub/.git; mv sub/.git sub/x", repositories=repositories)
@@ -288,9 +293,33 @@ def test_what_a_command_leaves_for_a_git_outside_is_removed(name: str, kind: str
     victim = place.outside / "victim"
     make = f"ln -sf {victim}" if kind == "link" else "mkfifo"
     place.run(f"mkdir -p $(dirname .git/{name}); rm -f .git/{name}; {make} .git/{name}")
-    assert remove_links(str(place.project / ".git")) == [str(place.project / ".git" / name)]
+    (note,) = asyncio.run(place.standing.mend(place.project))
+    assert note.startswith(f"{place.project}/.git/{name} was removed")
     assert not os.path.lexists(place.project / ".git" / name)
-    assert remove_links(str(place.project / ".git")) == []
+
+
+@pytest.mark.parametrize("when", ["it ends", "the turn ends", "the drone ends", "the drone was killed"])
+async def test_what_a_job_leaves_for_a_git_outside_is_removed_when(when: str, place: Place) -> None:
+    git("init", "-q", place.project / "lib")
+    left = [place.project / directory / "COMMIT_EDITMSG" for directory in (".git", "lib/.git")]
+    os.mkfifo(place.project / "go")
+    line = f"cat go; for g in .git lib/.git; do ln -s {place.outside}/victim $g/COMMIT_EDITMSG; done; sleep 600"
+    words = ["/bin/sh", "-c", line.removesuffix("; sleep 600") if when == "it ends" else line]
+    job = await place.start(words, output=2, repositories=await nested_repositories(place.project))
+    await asyncio.to_thread((place.project / "go").write_text, "")
+    if when == "it ends":
+        assert (await asyncio.wait_for(job.ended(), 20)).status == 0
+    else:
+        await until(left[1].is_symlink)
+    match when:
+        case "the turn ends":
+            assert len(await place.standing.mend(place.project)) == len(left)
+        case "the drone ends":
+            await place.standing.close()
+        case "the drone was killed":
+            await asyncio.to_thread(KnownRepositories(place.workspace).mend_all)
+    assert not any(map(os.path.lexists, left))
+    assert await job.kill()
 
 
 def test_an_old_head_and_links_of_other_programs_stay(place: Place) -> None:
@@ -302,3 +331,112 @@ def test_an_old_head_and_links_of_other_programs_stay(place: Place) -> None:
     assert remove_links(str(place.project / ".git")) == []
     assert head.is_symlink()
     assert (annex / "x").is_symlink()
+
+
+# What a command makes so that repositories are not found, or no command runs any more
+
+
+async def test_decoys_hide_no_repository(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gadget_drone.sandbox.nested.MAX_FOUND", 3)
+    git("init", "-q", place.project / "z/lib")
+    for number in range(9):  # none of them is a repository
+        (place.project / f"a{number}/.git").mkdir(parents=True)
+        (place.project / f"a{number}/.git/config").touch()
+        (place.project / f"b{number}").mkdir()
+        (place.project / f"b{number}/.git").write_text("gitdir: /nowhere\n")
+    assert await nested_repositories(place.project) == [f"{place.project}/z/lib/.git"]
+    for number in range(3):
+        git("init", "-q", place.project / f"c{number}")
+    with pytest.raises(NotStarted, match=r"more than 3 git repositories .* remove those"):
+        await nested_repositories(place.project)
+
+
+def test_a_repository_that_hides_while_the_drone_changes_is_protected(place: Place) -> None:
+    git("init", "-q", place.project / "lib")
+    place.run_with("mv lib/.git/objects lib/.git/o", repositories=asyncio.run(nested_repositories(place.project)))
+    asyncio.run(place.standing.close())
+    after = Place(place.workspace, place.project, place.home, place.outside, Standing(place.workspace))
+    found = asyncio.run(nested_repositories(place.project))
+    after.run_with("echo x >> lib/.git/config; mv lib/.git/o lib/.git/objects", repositories=found)
+    asyncio.run(after.standing.close())
+    assert "x\n" not in (place.project / "lib/.git/config").read_text()
+
+
+async def test_a_link_above_a_known_repository_stops_no_later_command(place: Place) -> None:
+    git("init", "-q", place.project / "deep/lib")
+    before = await nested_repositories(place.project)
+    assert (await (await place.start(["/bin/true"], output=2, repositories=before)).ended()).status == 0
+    (place.project / "deep").rename(place.project / "deep2")  # as a job does that has run since before
+    (place.project / "deep").symlink_to(place.outside)
+    found = await nested_repositories(place.project)
+    words = ["/bin/sh", "-c", "echo x >> deep2/lib/.git/config"]
+    assert (await (await place.start(words, output=2, repositories=found)).ended()).status != 0
+
+
+@pytest.mark.parametrize("what", ["repositories", "denied files", "denied directories"])
+def test_many_deep_places_to_protect_stop_no_command(what: str, place: Place) -> None:
+    """bubblewrap takes 9,000 arguments, and a second for a thousand mounts."""
+    deep = [place.project / f"many/d{number}/e/f/g/h/i/j/k/l" for number in range(450)]
+    for directory in deep:
+        directory.mkdir(parents=True)
+        if what == "repositories":
+            for name in ("objects", "refs"):
+                (directory / ".git" / name).mkdir(parents=True)
+            for name in ("HEAD", "config"):
+                (directory / ".git" / name).touch()
+        elif what == "denied files":
+            (directory / "key").write_text("secret")
+        else:
+            (directory / "key").mkdir()
+            (directory / "key/file").write_text("secret")
+    hidden = [] if what == "repositories" else [directory / "key" for directory in deep]
+    found = asyncio.run(nested_repositories(place.project))
+    line = "grep -rs secret .; for d in many/*/e/f/g/h/i/j/k/l; do echo x >> $d/.git/config; done; echo runs > made"
+    ran = place.run_with(line, hidden=hidden, repositories=found)
+    assert ran.stdout == ""
+    assert (place.project / "made").read_text() == "runs\n"
+    if found:
+        assert not any((directory / ".git/config").read_text() for directory in deep)
+
+
+def test_more_places_than_can_be_protected_are_refused_in_words(place: Place) -> None:
+    files = [place.project / f"{number}.pem" for number in range(1000)]
+    for file in files:
+        file.touch()
+    with pytest.raises(NotStarted, match=r"too many .*: remove"):
+        place.run_with("true", hidden=files)
+
+
+def test_no_command_can_exchange_a_directory_of_the_home_that_something_is_mounted_in(place: Place) -> None:
+    """bubblewrap would follow a link there, and make directories on the machine."""
+    home = place.workspace.parent
+    for name in (".cargo/bin", ".local/share/tool/bin"):
+        (home / name).mkdir(parents=True)
+    path = f"{home}/.cargo/bin:{home}/.local/share/tool/bin:/usr/bin:/bin"
+    names = ("space", "space/project", ".cargo", ".cargo/bin", ".local", ".local/share", ".local/share/tool/bin")
+    lines = "; ".join(f"mv ~/{name} ~/x && echo moved {name}; rmdir ~/{name}" for name in names)
+    first = place.run(f"{lines}; touch ~/.cargo/registry ~/.local/share/kept", PATH=path, HOME=str(home))
+    assert first.stdout == ""
+    again = place.run("ls ~/.cargo ~/.local/share; touch ~/space/x || echo read-only", PATH=path, HOME=str(home))
+    assert "registry" in again.stdout
+    assert "kept" in again.stdout
+    assert "read-only" in again.stdout
+
+
+async def test_a_mount_of_the_home_that_is_misplaced_lets_no_command_in(
+    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (place.home / ".cargo/bin").mkdir(parents=True)
+    racing = tmp_path / "bin/bwrap"
+    racing.parent.mkdir()
+    line = f"cd {place.workspace}/.gadget/home && mkdir -p .cargo/other && rm -rf .cargo/bin && ln -s other .cargo/bin"
+    racing.write_text(f'#!/bin/sh\n[ $1 = --help ] || ({line})\nexec {shutil.which("bwrap")} "$@"\n')
+    racing.chmod(0o755)
+    env = child_environment() | {"HOME": str(place.home), "PATH": f"{place.home}/.cargo/bin:/usr/bin:/bin"}
+    assert (await (await place.start(["/bin/true"], output=2, env=env)).ended()).status == 0
+    replaced = place.project / ".git/config"
+    replaced.rename(replaced.with_name("c"))  # the next one is made anew
+    monkeypatch.setattr("gadget_drone.sandbox.wrap._WHERE", str(racing.parent))
+    with pytest.raises(NotStarted):
+        await place.start(["/bin/sh", "-c", "touch ran"], output=2, env=env)
+    assert not (place.project / "ran").exists()

@@ -1,5 +1,6 @@
 """What of the machine a command sees: programs, and nobody's data."""
 
+import asyncio
 import os
 import shutil
 import socket
@@ -106,12 +107,12 @@ def test_paths_that_the_drones_owner_names_are_shown_read_only(place: Place, tmp
     (sdk / "file").write_text("needed\n")
     line = f"cat {sdk}/file; echo x > {sdk}/file"
     assert place.run(line).stdout == ""
-    place.standing.close()
-    shown = Place(place.workspace, place.project, place.home, place.outside, Standing([str(sdk)]))
+    asyncio.run(place.standing.close())
+    shown = Place(place.workspace, place.project, place.home, place.outside, Standing(place.workspace, [str(sdk)]))
     try:
         assert shown.run(line).stdout == "needed\n"
     finally:
-        shown.standing.close()
+        asyncio.run(shown.standing.close())
     assert (sdk / "file").read_text() == "needed\n"
 
 
@@ -130,14 +131,16 @@ def test_a_directory_that_is_shown_hides_what_is_gadgets_own(
     (tmp_path / "gadget/secret.key").write_text("secret")
     monkeypatch.setenv("GADGET_DATA_DIR", str(tmp_path / "gadget"))
     (tmp_path / "other").symlink_to(tmp_path)
-    place.standing.close()
+    asyncio.run(place.standing.close())
     for named in (tmp_path, tmp_path / "other"):
-        shown = Place(place.workspace, place.project, place.home, place.outside, Standing([str(named)]))
+        shown = Place(
+            place.workspace, place.project, place.home, place.outside, Standing(place.workspace, [str(named)])
+        )
         try:
             line = f"cat {named}/gadget/* {named}/space/.gadget/* {named}/space/other/file; cat {named}/outside/file"
             assert shown.run(line).stdout == "secret outside"
         finally:
-            shown.standing.close()
+            asyncio.run(shown.standing.close())
 
 
 def test_secrets_beside_programs_of_the_home_are_not_shown(place: Place) -> None:

@@ -137,14 +137,15 @@ import subprocess, sys
 from pathlib import Path
 from tests.gadget_drone.sandbox.conftest import Place
 from gadget_drone.sandbox.standing import Standing
-place = Place(*map(Path, sys.argv[1:]), Standing())
+place = Place(*map(Path, sys.argv[1:]), Standing(Path(sys.argv[1])))
 data = place.project / "data"
 data.mkdir()
 before = place.run("readlink /proc/self/ns/net; ls data").stdout
 subprocess.run(["mount", "-t", "tmpfs", "tmpfs", data], check=True)
 (data / "on-it").touch()
 after = place.run("readlink /proc/self/ns/net; ls data").stdout
-place.standing.close()
+import asyncio
+asyncio.run(place.standing.close())
 assert before.split()[0] != after.split()[0] and after.split()[1:] == ["on-it"], (before, after)
 """
 
@@ -312,7 +313,7 @@ async def test_a_command_does_not_run_without_what_a_sandbox_is_made_of(
 
 
 async def shell(place: Place, command: str, *, background: bool = False) -> str:
-    sandboxed = partial(place.standing.start, workspace_dir=place.workspace, network=False)
+    sandboxed = partial(place.standing.start, network=False)
     supervisor, jobs = Supervisor(), Jobs()
     context = ToolContext(place.project, lambda _: None, place.outside, supervisor, jobs=jobs, sandboxed=sandboxed)
     params = {"command": command, "background": background}
@@ -338,7 +339,7 @@ from pathlib import Path
 from tests.gadget_drone.sandbox.conftest import Place
 from gadget_drone.sandbox.standing import Standing
 async def work():
-    place = Place(*map(Path, sys.argv[1:]), Standing())
+    place = Place(*map(Path, sys.argv[1:]), Standing(Path(sys.argv[1])))
     line = "setsid sh -c 'trap \\"\\" TERM; while :; do sleep 1; done' & touch up; sleep 600"
     await place.start(["/bin/sh", "-c", line], output=2)
     await asyncio.sleep(600)
@@ -374,7 +375,6 @@ ORDINARY = """
 import asyncio, os, subprocess, sys
 from pathlib import Path
 from gadget_drone.permissions.covered import Covered
-from gadget_drone.sandbox.repositories import remove_links
 from gadget_drone.sandbox.standing import Standing
 
 space = Path(sys.argv[1])
@@ -390,7 +390,7 @@ async def run(line, denied=(), repositories=()):
     hidden = Covered(denied).places(project)
     with (space / "output").open("w+b") as output:
         env = {"PATH": "/usr/bin:/bin", "HOME": str(home)}
-        running = await standing.start(["/bin/sh", "-c", line], env, project_dir=project, workspace_dir=space / "work",
+        running = await standing.start(["/bin/sh", "-c", line], env, project_dir=project,
                                        network=False, output=output.fileno(), hidden=hidden,
                                        repositories=repositories)
         ended = await asyncio.wait_for(running.ended(), 20)
@@ -434,7 +434,8 @@ async def attempts():
         assert "secret" not in said, (line, said)
     assert "x\\n" not in (project / "lib/.git/config").read_text()
     assert not (project / "lib/.git/hooks/pre-commit").exists()
-    assert remove_links(f"{project}/.git") == [f"{project}/.git/COMMIT_EDITMSG"]
+    (note,) = await standing.mend(project)
+    assert note.startswith(f"{project}/.git/COMMIT_EDITMSG was removed")
     (project / ".git").chmod(0o755)
     (project / ".git" / "worktrees").rmdir()
     (project / ".git").chmod(0o555)
@@ -443,9 +444,9 @@ async def attempts():
     assert (project / ".git" / "config").read_text() == config2
     assert not (project / ".git" / "hooks" / "x").exists() and not (project / ".git" / "worktrees" / "x").exists()
 
-standing = Standing()
+standing = Standing(space / "work")
 asyncio.run(attempts())
-standing.close()
+asyncio.run(standing.close())
 """
 NOBODY = 65534
 

@@ -79,9 +79,9 @@ async def context(
         yield context
         return
     await asyncio.to_thread(need_sandbox)
-    standing = Standing()
-    yield replace(context, sandboxed=partial(standing.start, workspace_dir=tmp_path, network=False))
-    standing.close()
+    standing = Standing(tmp_path)
+    yield replace(context, sandboxed=partial(standing.start, network=False))
+    await standing.close()
 
 
 async def ok(run: Run, **params: Any) -> str:
