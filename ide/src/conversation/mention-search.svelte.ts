@@ -13,7 +13,7 @@ export class MentionSearch {
   /** Why files cannot be searched, as a text for the user; null if they can. */
   why = $state<string | null>(null);
   mention = $state.raw<Mention | null>(null);
-  /** Whether `files` is the result for the current query. */
+  /** Whether `paths` is the result for the current query. */
   isCurrent = $state(false);
 
   private waits: ReturnType<typeof setTimeout> | undefined;
