@@ -18,7 +18,7 @@ OpenPage = Callable[..., Page]
 AXE = Path(__file__).parents[2] / "ide" / "node_modules" / "axe-core" / "axe.min.js"
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 PAGES = {
-    "/new": "What shall be done?",
+    "/new": "What should the agent do?",
     "/welcome": "Set up Gadget Code",
     "/drones": "Drones",
     "/providers": "Providers",
