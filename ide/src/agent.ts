@@ -1,7 +1,7 @@
-/** What signed in, from how it names itself, as far as a person needs it to know it again. */
+/** Derives a readable client name from a User-Agent header. */
 import { t } from "./text";
 
-// The first that fits: most browsers name others as well.
+// The first match counts, because most browsers also name other browsers.
 const BROWSERS = [
   [/\bEdg(?:A|iOS)?\//, "Edge"],
   [/\bOPR\//, "Opera"],
@@ -18,7 +18,7 @@ const SYSTEMS = [
   [/\bLinux\b/, "Linux"],
 ] as const;
 
-/** `Firefox on Linux`, `Terminal on laptop`; what it says itself where that is neither. */
+/** Returns a name such as `Firefox on Linux` or `Terminal on laptop`, or the header itself for another client. */
 export function clientName(agent: string | null): string {
   if (agent === null || agent === "") return t.account.tokenUnknown;
   const terminal = /^gadget-code\/\S+ on (.+)$/.exec(agent);

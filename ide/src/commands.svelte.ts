@@ -1,4 +1,4 @@
-/** What can be done from the keyboard and the palette: one list, that each part of the page adds its own to. */
+/** The commands of the keyboard and the palette. Each part of the page registers its own. */
 import { createContext, untrack } from "svelte";
 
 export interface Command {
@@ -12,9 +12,9 @@ export interface Command {
 export class CommandSet {
   all = $state.raw<Command[]>([]);
 
-  /** Answers how to take them away again. */
+  /** Registers commands. Returns a function that removes them. */
   add(commands: Command[]): () => void {
-    // Effects add theirs, and must not run again for those of others.
+    // Effects register commands, and must not run again when others do.
     this.all = [...untrack(() => this.all), ...commands];
     return () => {
       this.all = untrack(() => this.all).filter((command) => !commands.includes(command));
@@ -23,7 +23,7 @@ export class CommandSet {
 
   press(event: KeyboardEvent): void {
     if (event.defaultPrevented || document.querySelector("dialog[open], :popover-open") !== null) return;
-    const command = this.all.findLast((one) => one.keys !== undefined && fits(event, one.keys));
+    const command = this.all.findLast((one) => one.keys !== undefined && matchesKeys(event, one.keys));
     if (command === undefined) return;
     event.preventDefault();
     command.act();
@@ -32,7 +32,7 @@ export class CommandSet {
 
 export const isMac = typeof navigator !== "undefined" && navigator.platform.startsWith("Mac");
 
-export function fits(event: KeyboardEvent, keys: string): boolean {
+export function matchesKeys(event: KeyboardEvent, keys: string): boolean {
   const parts = keys.split("+");
   const key = parts.pop()!;
   const wantsMod = parts.includes("Mod") || (!isMac && parts.includes("Ctrl"));
@@ -41,10 +41,10 @@ export function fits(event: KeyboardEvent, keys: string): boolean {
   const otherMod = isMac ? event.ctrlKey : event.metaKey;
   if (mod !== wantsMod || otherMod !== wantsOther || event.altKey !== parts.includes("Alt")) return false;
   const isTyped = key.length === 1 && !wantsMod && !wantsOther && !parts.includes("Alt");
-  // A letter or a sign by itself is for whoever types.
+  // A plain character in a text field is input, not a command.
   if (isTyped && isTyping(event.target)) return false;
   if (!isTyped && event.shiftKey !== parts.includes("Shift")) return false;
-  // With Alt, some layouts make another sign of it: the key itself counts.
+  // With Alt, some layouts produce another character, so the physical key counts.
   const code = key === "`" ? "Backquote" : `Key${key.toUpperCase()}`;
   return event.key.toLowerCase() === key.toLowerCase() || event.code === code;
 }
@@ -53,8 +53,8 @@ function isTyping(target: EventTarget | null): boolean {
   return ((target as Element | null)?.closest?.("input, textarea, select, [contenteditable]") ?? null) !== null;
 }
 
-/** As it is written on this machine's keys. */
-export function shown(keys: string): string[] {
+/** Formats a key for display on this system, such as `⌘K` or `Ctrl+K`. */
+export function formatKeys(keys: string): string[] {
   return keys.split("+").map((key) => {
     if (key === "Mod") return isMac ? "⌘" : "Ctrl";
     if (key === "Alt") return isMac ? "⌥" : "Alt";

@@ -1,4 +1,4 @@
-/** Numbers and times as a person reads them. */
+/** Formats numbers and times for the user. */
 
 const units = [
   [1e9, "B"],
@@ -6,7 +6,7 @@ const units = [
   [1e3, "k"],
 ] as const;
 
-/** `950`, `12.3k`, `1.2M`. */
+/** Formats a count: `950`, `12.3k`, `1.2M`. */
 export function count(value: number): string {
   for (const [size, unit] of units) {
     if (value >= size) {
@@ -17,14 +17,14 @@ export function count(value: number): string {
   return String(value);
 }
 
-/** US dollars, with as many digits as it takes to see something. */
+/** Formats US dollars, with more digits for small amounts. */
 export function usd(value: number): string {
   if (value === 0) return "$0";
   if (value < 0.01) return `$${value.toPrecision(2)}`;
   return `$${value.toFixed(value < 10 ? 2 : value < 1000 ? 1 : 0)}`;
 }
 
-/** `0.4s`, `12.3s`, `2m 05s`, `3h 07m`: as the service writes it, cut and not rounded. */
+/** Formats a duration as the service does, truncated and not rounded: `0.4s`, `12.3s`, `2m 05s`, `3h 07m`. */
 export function duration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;
   const seconds = Math.floor(ms / 1000);
@@ -34,7 +34,7 @@ export function duration(ms: number): string {
   return `${Math.floor(seconds / 3600)}h ${two(Math.floor((seconds % 3600) / 60))}m`;
 }
 
-/** `8 MB`, in decimal units. */
+/** Formats bytes in decimal units: `8 MB`. */
 export function bytes(value: number): string {
   return value < 1000 ? `${value} B` : `${count(value)}B`.replace("kB", " kB").replace("MB", " MB").replace("BB", " GB");
 }
@@ -52,7 +52,7 @@ export function moment(iso: string): string {
   return full.format(new Date(iso));
 }
 
-/** `now`, `5m`, `3h`, `2d`, then a date. */
+/** Formats an age: `now`, `5m`, `3h`, `2d`, then a date. */
 export function ago(iso: string, now = Date.now()): string {
   const seconds = Math.max(0, (now - new Date(iso).getTime()) / 1000);
   if (seconds < 60) return "now";
@@ -64,7 +64,7 @@ export function ago(iso: string, now = Date.now()): string {
 
 export type Age = "today" | "yesterday" | "week" | "older";
 
-/** Which part of a list by date a moment belongs to, by this place's calendar. */
+/** Returns the date group of a time, in the local time zone. */
 export function age(iso: string, now = new Date()): Age {
   const midnight = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime();
   const at = new Date(iso).getTime();
@@ -73,7 +73,7 @@ export function age(iso: string, now = new Date()): Age {
   return at >= midnight - 6 * 86_400_000 ? "week" : "older";
 }
 
-/** Each of the last `days` days in UTC, today's last: `2026-11-21`. */
+/** Returns the last `days` days in UTC, oldest first: `2026-11-21`. */
 export function lastDays(days: number, now = Date.now()): string[] {
   return Array.from({ length: days }, (_, n) => new Date(now - (days - 1 - n) * 86_400_000).toISOString().slice(0, 10));
 }
@@ -82,12 +82,12 @@ export function dateOf(iso: string): string {
   return dayOfYear.format(new Date(iso));
 }
 
-/** The last part of a path. */
+/** Returns the last part of a path. */
 export function baseName(path: string): string {
   return path.replace(/\/+$/, "").split("/").pop() ?? path;
 }
 
-/** Tokens of a text, as a guess: four characters each. */
+/** Estimates the tokens of a text: four characters each. */
 export function guessTokens(text: string): number {
   return Math.ceil(text.length / 4);
 }

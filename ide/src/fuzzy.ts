@@ -1,11 +1,11 @@
-/** How well `query` fits `text`, its letters in order: higher is better, null when it does not. */
+/** Scores how well `query` matches `text`, letter by letter in order. Higher is better; null if it does not match. */
 export function score(query: string, text: string): number | null {
-  const wanted = query.toLowerCase().replaceAll(" ", "");
+  const letters = query.toLowerCase().replaceAll(" ", "");
   const within = text.toLowerCase();
   let at = 0;
   let points = 0;
   let run = 0;
-  for (const letter of wanted) {
+  for (const letter of letters) {
     const found = within.indexOf(letter, at);
     if (found < 0) return null;
     const startsWord = found === 0 || /[\s/_.:-]/.test(within[found - 1]!);
@@ -16,7 +16,7 @@ export function score(query: string, text: string): number | null {
   return points - within.length * 0.01;
 }
 
-/** Those that fit, best first; all, in their order, when nothing is asked. */
+/** Returns the matching items, best first; all items in their order for an empty query. */
 export function search<Item>(query: string, items: Item[], textOf: (item: Item) => string): Item[] {
   if (query.trim() === "") return items;
   return items

@@ -1,4 +1,4 @@
-/** Which page is shown: the address bar is the truth. */
+/** Decides which page is shown, by the address bar. */
 
 export type Route =
   | { page: "home" | "new" | "welcome" | "drones" | "providers" | "usage" | "rules" | "users" | "account" }
@@ -21,7 +21,7 @@ export function pathOf(route: Route): string {
 export class Router {
   route = $state.raw<Route>({ page: "home" });
 
-  /** Follows the address bar and links within the page, until the page is left. */
+  /** Follows the address bar and the links within the page, until the page closes. */
   start(): void {
     this.route = parse(location.pathname);
     addEventListener("popstate", () => (this.route = parse(location.pathname)));

@@ -33,7 +33,7 @@ function sourcesOf(pieces: string[]): string[] {
   return growing.frozen.map((block) => block.source.trim());
 }
 
-test("however a text is cut, its blocks are the same", () => {
+test("the blocks do not depend on how the text is split into deltas", () => {
   const whole = sourcesOf([TEXT]);
   expect(whole).toHaveLength(7);
   for (const size of [1, 2, 3, 5, 7, 50]) {
@@ -42,7 +42,7 @@ test("however a text is cut, its blocks are the same", () => {
   }
 });
 
-test("what is frozen stays as it is, with its number", () => {
+test("frozen blocks keep their content and id", () => {
   const growing = new GrowingMarkdown();
   growing.push("One.\n\nTwo.");
   const [first] = growing.frozen;
@@ -62,7 +62,7 @@ test("an open fence is the tail, as plain code, until it is closed", () => {
   expect(growing.frozen.at(-1)!.source).toContain("# b");
 });
 
-test("a long fence is closed by its own kind of fence alone", () => {
+test("only a fence of the same kind closes a long fence", () => {
   const growing = new GrowingMarkdown();
   growing.push("````md\n```\ninside\n```\n");
   expect(growing.tail.fence?.code).toBe("```\ninside\n```\n");

@@ -7,7 +7,7 @@ import Card from "./Card.svelte";
 const DIFF = "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-old\n+new\n";
 const COMMAND = `git apply <<'X'\n${DIFF}X\n\\touch HIDDEN\ntouch SHOWN`;
 
-/** The HTML of the card, with its entities read. */
+/** The HTML of the card, with decoded entities. */
 function cardOf(fields: object): string {
   const inquiry = {
     ...{ _id: "i1", kind: "approval", status: "pending", title: "May it run?", detail: "", isDiff: false, choices: [] },
@@ -24,14 +24,14 @@ test("a command that looks like a diff is shown as it is, with every line", () =
   expect(card).not.toContain('class="diff');
 });
 
-test("a diff that a tool made is shown as a diff, and none of its lines is left out", () => {
+test("a diff by a tool is shown as a diff with all its lines", () => {
   const card = cardOf({ detail: `${DIFF}\\touch HIDDEN\n`, isDiff: true });
   expect(card).toContain('class="diff');
   expect(card).not.toContain("<pre");
   expect(card).toContain("\\touch HIDDEN");
 });
 
-test("a diff that is too long for the diff view is shown whole, as plain text", () => {
+test("a diff too long for the diff view is shown completely as plain text", () => {
   const detail = `--- a/f\n+++ b/f\n@@ -0,0 +1,3000 @@\n${"+x\n".repeat(2999)}+the end\n`;
   expect(cardOf({ detail, isDiff: true })).toContain("+the end\n</pre>");
 });

@@ -5,20 +5,20 @@ import { diffOf, parsePatch, parseUnified, tally } from "../src/diff/lines";
 const shown = (lines: ReturnType<typeof diffOf>) =>
   lines.map((line) => `${{ same: " ", added: "+", removed: "-", hunk: "@" }[line.kind]}${line.text}`);
 
-test("a diff of two texts keeps what is the same, with line numbers of both", () => {
+test("a diff of two texts has unchanged lines, with both line numbers", () => {
   const lines = diffOf("a\nb\nc\nd\n", "a\nx\nc\nd\ne\n");
   expect(shown(lines)).toEqual([" a", "-b", "+x", " c", " d", "+e"]);
   expect(lines.at(-1)).toMatchObject({ old: null, new: 5 });
   expect(tally(lines)).toEqual({ added: 2, removed: 1 });
 });
 
-test("a new file is all added, one that is emptied all removed", () => {
+test("a new file has only added lines, an emptied file only removed lines", () => {
   expect(shown(diffOf("", "a\nb"))).toEqual(["+a", "+b"]);
   expect(shown(diffOf("a\r\nb\r\n", ""))).toEqual(["-a", "-b"]);
   expect(diffOf("same", "same")).toHaveLength(1);
 });
 
-test("texts that are too large to compare are shown all the same", () => {
+test("texts that are too large to compare are shown completely", () => {
   const many = (letter: string) => Array.from({ length: 3000 }, (_, n) => `${letter}${n}`).join("\n");
   expect(tally(diffOf(many("a"), many("b")))).toEqual({ added: 3000, removed: 3000 });
 });
@@ -37,14 +37,14 @@ const UNIFIED = `diff --git a/f b/f
 +first
 `;
 
-test("a unified diff is read with its line numbers, and no line of it is lost", () => {
+test("a unified diff is parsed with its line numbers, and no line is lost", () => {
   const lines = parseUnified(UNIFIED);
   expect(shown(lines.slice(3, 7))).toEqual(["@@@ -3,2 +3,2 @@ def f():", " same", "--- old", "+new"]);
   expect(lines[5]).toMatchObject({ old: 4, new: null });
   expect(lines).toHaveLength(UNIFIED.trim().split("\n").length);
 });
 
-test("a line that a diff does not have is shown whole, in a hunk and after it", () => {
+test("a line with an unknown sign is shown unchanged, in a hunk and after it", () => {
   const strange = ["\\touch HIDDEN", "touch HIDDEN", "\\ No newline at end of file; touch HIDDEN"];
   for (const counts of ["-1 +1", "-1,9 +1,9"]) {
     const diff = ["git apply <<'X'", "--- a/f", "+++ b/f", `@@ ${counts} @@`, "-old", "+new", ...strange, "X", ""].join("\n");
@@ -54,7 +54,7 @@ test("a line that a diff does not have is shown whole, in a hunk and after it", 
   }
 });
 
-test("a patch is read file by file, in both its forms", () => {
+test("a patch is parsed by file, in both formats", () => {
   expect(parsePatch(UNIFIED).map((file) => [file.path, tally(file.lines)])).toEqual([
     ["f", { added: 1, removed: 1 }],
     ["g", { added: 1, removed: 0 }],

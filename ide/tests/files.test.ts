@@ -10,14 +10,14 @@ import { Files } from "../src/files/files.svelte";
 import { merge } from "../src/files/merge";
 import { changedRows, keyIn } from "../src/files/rows";
 import { Tree } from "../src/files/tree.svelte";
-import { isReference, parseReference } from "../src/workbench/desk.svelte";
+import { isReference, parseReference } from "../src/workbench/panels.svelte";
 import { recall, remember } from "../src/workbench/memory";
 
 const bytesOf = (text: string) => new TextEncoder().encode(text) as Uint8Array<ArrayBuffer>;
 const textOf = (bytes: Uint8Array) => new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
 const wait = (ms = 0) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** A disk in memory, that keeps the contract. */
+/** A disk in memory that implements the contract. */
 class Disk implements FilesApi {
   readonly files = new Map<string, { bytes: Uint8Array<ArrayBuffer>; version: string }>();
   isAway = false;
@@ -122,7 +122,7 @@ async function opened(path = "a.txt"): Promise<OpenFile> {
   return file;
 }
 
-/** As the editor would. */
+/** Does what the editor does. */
 function type(file: OpenFile, text: string): void {
   const surface = { now: text, text: () => surface.now, replace: (now: string) => (surface.now = now) };
   file.surface = surface;
@@ -138,19 +138,19 @@ test.each(["a\nb\n", "a\r\nb\r\n", "\ufeffa\r\nb", "a\nb\r\nc\rd\n", "", "\n", "
   },
 );
 
-test("new lines of a file end as its others do, and mixed ends are left alone", () => {
+test("new lines get the line ends of the file, and mixed line ends stay", () => {
   const crlf = decode(bytesOf("a\r\nb\r\n"))!;
   expect(crlf).toEqual({ text: "a\nb\n", ending: "\r\n", hasBom: false });
   expect(textOf(encode({ ...crlf, text: "a\nnew\nb\n" }))).toBe("a\r\nnew\r\nb\r\n");
   expect(decode(bytesOf("a\r\nb\n"))!).toEqual({ text: "a\r\nb\n", ending: "\n", hasBom: false });
 });
 
-test("what is no UTF-8, or holds a NUL, is no text", () => {
+test("bytes that are not UTF-8 or contain NUL are not text", () => {
   expect(decode(new Uint8Array([0xff, 0xfe, 0x41]))).toBe(null);
   expect(decode(bytesOf("a\0b"))).toBe(null);
 });
 
-test("the difference is one stretch, and nothing outside of it", () => {
+test("the difference is one minimal range", () => {
   expect(difference("abcdef", "abXdef")).toEqual({ from: 2, to: 3, insert: "X" });
   expect(difference("aaa", "aaaa")).toEqual({ from: 3, to: 3, insert: "a" });
   expect(difference("same", "same")).toEqual({ from: 4, to: 4, insert: "" });
@@ -164,19 +164,19 @@ test("changes of different lines are merged", () => {
   expect(merged).toEqual({ mine: "one\n2\n3\n4\nfive\nsix\n", theirs: "one\n2\n3\n4\nfive\nsix\n", conflicts: 0 });
 });
 
-test("changes of the same lines are a conflict, and both sides hold all else of both", () => {
+test("changes of the same lines are a conflict, and both texts have all other changes", () => {
   const merged = merge("1\n2\n3\n4\n5\n", "one\n2\nMINE\n4\n5\n", "1\n2\nTHEIRS\n4\nfive\n");
   expect(merged).toEqual({ mine: "one\n2\nMINE\n4\nfive\n", theirs: "one\n2\nTHEIRS\n4\nfive\n", conflicts: 1 });
 });
 
-test("what both changed alike is no conflict, nor is a side that changed nothing", () => {
+test("equal changes and one-sided changes are not conflicts", () => {
   expect(merge("a\nb\n", "a\nX\n", "a\nX\n").conflicts).toBe(0);
   expect(merge("a\n", "a\n", "b\n")).toEqual({ mine: "b\n", theirs: "b\n", conflicts: 0 });
   expect(merge("a\n", "b\n", "a\n")).toEqual({ mine: "b\n", theirs: "b\n", conflicts: 0 });
   expect(merge("a\nb\nc\nd\n", "a\nX\nc\nd\nmine\n", "a\nX\nc\nd\n")).toMatchObject({ mine: "a\nX\nc\nd\nmine\n", conflicts: 0 });
 });
 
-test("the end of the last line is merged as any other", () => {
+test("the end of the last line is merged like any other", () => {
   expect(merge("a\nb", "a\nb\n", "A\nb")).toMatchObject({ mine: "A\nb\n", conflicts: 0 });
   expect(merge("", "mine\n", "theirs\n")).toMatchObject({ mine: "mine\n", theirs: "theirs\n", conflicts: 1 });
 });
@@ -201,7 +201,7 @@ test("every merge of random changes keeps the lines of both sides", () => {
   }
 });
 
-test("a hundred thousand lines are merged in seconds, and so are thousands that repeat themselves", () => {
+test("a hundred thousand lines, and thousands of repeated lines, are merged in seconds", () => {
   const long = (who: string) => Array.from({ length: 100_000 }, (_, n) => `${who} ${n}`).join("\n");
   expect(merge(long("a"), long("b"), long("c")).conflicts).toBe(1);
   const base = long("a");
@@ -216,7 +216,7 @@ test("a hundred thousand lines are merged in seconds, and so are thousands that 
 
 // One file
 
-test("what was typed is saved, in the place of the version it was made from", async () => {
+test("edits are saved over the version that was edited", async () => {
   disk.put("a.txt", "one\r\ntwo\r\n");
   const file = await opened();
   type(file, "one\n2\n");
@@ -227,7 +227,7 @@ test("what was typed is saved, in the place of the version it was made from", as
   expect(shelf.kept.size).toBe(0);
 });
 
-test("a save over a disk that changed elsewhere merges, says so, and is saved", async () => {
+test("a save after a change on disk merges, reports it and saves", async () => {
   disk.put("a.txt", "1\n2\n3\n");
   const file = await opened();
   type(file, "1\n2\nthree\n");
@@ -238,7 +238,7 @@ test("a save over a disk that changed elsewhere merges, says so, and is saved", 
   expect(file.note).not.toBe(null);
 });
 
-test("a conflict writes nothing, and what the user made of it is written over what was seen", async () => {
+test("a conflict writes nothing, and its resolution replaces the version that was shown", async () => {
   disk.put("a.txt", "1\n2\n");
   const file = await opened();
   type(file, "1\nmine\n");
@@ -250,7 +250,7 @@ test("a conflict writes nothing, and what the user made of it is written over wh
   expect([disk.at("a.txt"), file.isDirty, file.conflict]).toEqual(["1\ntheirs, and mine\n", false, null]);
 });
 
-test("a disk that changes again while a conflict is decided is a conflict again", async () => {
+test("a further change on disk during a conflict is a new conflict", async () => {
   disk.put("a.txt", "1\n2\n");
   const file = await opened();
   type(file, "1\nmine\n");
@@ -261,7 +261,7 @@ test("a disk that changes again while a conflict is decided is a conflict again"
   expect([disk.at("a.txt"), file.conflict?.mine, file.conflict?.theirs]).toEqual(["1\nother\n", "1\ndecided\n", "1\nother\n"]);
 });
 
-test("what changes on disk is followed where nothing was typed, and said where something was", async () => {
+test("the text follows the disk without edits, and reports a change with edits", async () => {
   disk.put("a.txt", "1\n");
   const file = await opened();
   disk.put("a.txt", "2\n");
@@ -276,7 +276,7 @@ test("what changes on disk is followed where nothing was typed, and said where s
   expect([file.text, file.isDirty, file.disk]).toEqual(["3\n", false, null]);
 });
 
-test("overwriting takes the place of what was seen, and of nothing later", async () => {
+test("overwriting replaces the version that was shown, and no later one", async () => {
   disk.put("a.txt", "1\n");
   const file = await opened();
   type(file, "mine\n");
@@ -288,7 +288,7 @@ test("overwriting takes the place of what was seen, and of nothing later", async
   expect(file.conflict).not.toBe(null);
 });
 
-test("a file that is gone from disk is there still, and can be saved again", async () => {
+test("a file deleted on disk keeps its text and can be saved again", async () => {
   disk.put("a.txt", "1\n");
   const file = await opened();
   type(file, "mine\n");
@@ -299,7 +299,7 @@ test("a file that is gone from disk is there still, and can be saved again", asy
   expect([disk.at("a.txt"), file.disk]).toEqual(["mine\n", null]);
 });
 
-test("a drone that is away, or an agent that works, costs nothing that was typed", async () => {
+test("an offline drone or a working agent loses no edits", async () => {
   disk.put("a.txt", "1\n");
   const file = await opened();
   type(file, "mine\n");
@@ -316,7 +316,7 @@ test("a drone that is away, or an agent that works, costs nothing that was typed
   expect(disk.at("a.txt")).toBe("mine\n");
 });
 
-test("a draft is back after a reload, with what it was made from, so that it still merges", async () => {
+test("a draft is restored after a reload, with its base version for a merge", async () => {
   disk.put("a.txt", "1\n2\n3\n");
   const file = await opened();
   type(file, "1\n2\nmine\n");
@@ -331,7 +331,7 @@ test("a draft is back after a reload, with what it was made from, so that it sti
   expect(shelf.kept.size).toBe(0);
 });
 
-test("a browser that keeps nothing is said, and typing goes on", async () => {
+test("a browser without storage is reported, and editing goes on", async () => {
   disk.put("a.txt", "1\n");
   const file = await opened();
   shelf.isFull = true;
@@ -340,7 +340,7 @@ test("a browser that keeps nothing is said, and typing goes on", async () => {
   expect([file.isKept, file.text]).toEqual([false, "mine\n"]);
 });
 
-test("what is typed while a save is on its way is not saved, and not lost", async () => {
+test("edits during a save are not saved and not lost", async () => {
   disk.put("a.txt", "1\n");
   const file = await opened();
   type(file, "first\n");
@@ -353,7 +353,7 @@ test("what is typed while a save is on its way is not saved, and not lost", asyn
   expect([disk.at("a.txt"), file.isDirty]).toEqual(["first, second\n", false]);
 });
 
-test("bytes that are no text are not shown", async () => {
+test("bytes that are not text are not shown", async () => {
   disk.put("a.bin", new Uint8Array([0, 1, 2, 255]) as Uint8Array<ArrayBuffer>);
   expect((await opened("a.bin")).state).toBe("unreadable");
   expect((await opened("nothing")).state).toBe("failed");
@@ -361,7 +361,7 @@ test("bytes that are no text are not shown", async () => {
 
 // Drafts
 
-test("the oldest drafts go where there is no room for all", async () => {
+test("the oldest drafts are deleted if there is no room", async () => {
   const drafts = new FileDrafts(shelf, { drafts: 3, characters: 100 });
   const draft = (path: string, at: number, text = "x") => ({ session: "s1", path, text, base: null, at });
   for (let n = 0; n < 5; n++) await drafts.keep(draft(`f${n}`, n));
@@ -372,7 +372,7 @@ test("the oldest drafts go where there is no room for all", async () => {
 
 // The tree
 
-test("the tree is walked by keys, opens what it is asked for, and lists it once", async () => {
+test("keys move through the tree, and a directory is listed once", async () => {
   for (const path of ["src/a.py", "src/deep/b.py", "README.md", "setup.py"]) disk.put(path, "");
   const tree = new Tree(disk);
   await tree.refresh();
@@ -397,7 +397,7 @@ test("the tree is walked by keys, opens what it is asked for, and lists it once"
   expect(disk.listed).toEqual(["", "src"]);
 });
 
-test("letters find what begins with them, the same letter again the next", async () => {
+test("letters find the matching name, a repeated letter the next one", async () => {
   for (const path of ["alpha", "beta", "bench", "gamma"]) disk.put(path, "");
   const tree = new Tree(disk);
   await tree.refresh();
@@ -412,7 +412,7 @@ test("letters find what begins with them, the same letter again the next", async
   expect(tree.press("Escape")).toBe(false);
 });
 
-test("what changed deep down is listed again, and directories that nobody opened are not", async () => {
+test("changed directories are listed again, unopened ones are not", async () => {
   for (const path of ["src/deep/b.py", "other/c.py"]) disk.put(path, "");
   const tree = new Tree(disk);
   await tree.refresh();
@@ -424,11 +424,11 @@ test("what changed deep down is listed again, and directories that nobody opened
   expect(tree.rows.some((row) => row.entry.name === "new.py")).toBe(true);
 });
 
-// All of it
+// All parts together
 
 const nothingChanged = async (): Promise<Diff> => ({ files: [], fileCount: 0, truncated: false });
 
-test("tabs are opened once, closed to their neighbour, remembered, and renamed with their file", async () => {
+test("a tab opens once, closes to its neighbour, is remembered and follows a rename", async () => {
   for (const path of ["a", "b", "c"]) disk.put(path, path);
   const files = new Files("s1", disk, new FileDrafts(shelf), nothingChanged);
   for (const path of ["a", "b", "c", "b"]) files.open(path);
@@ -444,7 +444,7 @@ test("tabs are opened once, closed to their neighbour, remembered, and renamed w
   expect([later.tabs.map((tab) => tab.path), later.active?.path]).toEqual([["z", "c"], "z"]);
 });
 
-test("a project that cannot be listed says why, and is listed when it can be", async () => {
+test("a project that cannot be listed shows the reason, and is listed later", async () => {
   disk.put("a", "");
   disk.isAway = true;
   const files = new Files("s1", disk, new FileDrafts(shelf), nothingChanged);
@@ -455,7 +455,7 @@ test("a project that cannot be listed says why, and is listed when it can be", a
   expect([files.problem, files.tree.rows.length]).toEqual([null, 1]);
 });
 
-test("a file is deleted as it was seen, and its tab and draft go with it", async () => {
+test("a file is deleted in the version that was listed, with its tab and draft", async () => {
   disk.put("a", "1");
   const files = new Files("s1", disk, new FileDrafts(shelf), nothingChanged);
   const file = files.open("a");
@@ -467,7 +467,7 @@ test("a file is deleted as it was seen, and its tab and draft go with it", async
   expect([files.tabs, disk.files.size]).toEqual([[], 0]);
 });
 
-test("what changed is a list by path, walked by keys", () => {
+test("changed files are a list by path, with keys", () => {
   const rows = changedRows(new Map([["src/b.py", "modified"], ["a.py", "added"]]));
   expect(rows.map((row) => row.entry.path)).toEqual(["a.py", "src/b.py"]);
   expect([keyIn(rows, 0, "ArrowDown"), keyIn(rows, 1, "ArrowDown"), keyIn(rows, 0, "b"), keyIn(rows, 0, "Escape")]).toEqual([1, 1, 1, null]);
@@ -481,7 +481,7 @@ test("references name a line of a file, and other text does not", () => {
   expect(["12:30", "a.py", "http://x.y:80", "localhost:80", "key: value.x:1"].map(isReference)).toEqual([false, false, false, false, false]);
 });
 
-test("what was open is remembered by session, and the oldest sessions are forgotten", () => {
+test("open panels and files are stored by session, and the oldest sessions are deleted", () => {
   for (let n = 0; n < 60; n++) remember(`s${n}`, { isFilesOpen: true });
   remember("s59", { tabs: ["a"] });
   expect(recall("s59")).toMatchObject({ isFilesOpen: true, tabs: ["a"] });

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 
 import { clientName } from "../src/agent";
-import { fits } from "../src/commands.svelte";
-import { draftOf, keepDraft, leftOf, PromptHistory, rememberPrompt } from "../src/conversation/drafts";
+import { matchesKeys } from "../src/commands.svelte";
+import { draftOf, keepDraft, remainingPrompt, PromptHistory, rememberPrompt } from "../src/conversation/drafts";
 import { slashCommands } from "../src/conversation/slash";
 import { editsOf, kindOf, targetOf, todoOf } from "../src/conversation/tools";
 import { ago, age, count, duration, lastDays, usd } from "../src/format";
@@ -11,13 +11,13 @@ import { FrameBatch } from "../src/live/frames";
 import { isWebLink } from "../src/markdown/render";
 import { parse, pathOf } from "../src/router.svelte";
 
-test("numbers are short, and cut as the service cuts them", () => {
+test("numbers are short and truncated as in the service", () => {
   expect([0, 999, 1000, 12_345, 123_456, 1_250_000].map(count)).toEqual(["0", "999", "1k", "12.3k", "123k", "1.2M"]);
   expect([850, 12_345, 59_999, 125_000, 11_220_000].map(duration)).toEqual(["850 ms", "12.3s", "59.9s", "2m 05s", "3h 07m"]);
   expect([0, 0.00123, 0.5, 12.34].map(usd)).toEqual(["$0", "$0.0012", "$0.50", "$12.3"]);
 });
 
-test("times are told by how long ago, and sorted by days", () => {
+test("times are formatted as ages and grouped by day", () => {
   const now = new Date(2026, 10, 21, 12).getTime();
   const at = (hours: number) => new Date(now - hours * 3_600_000).toISOString();
   expect([0, 0.1, 5, 50].map((hours) => ago(at(hours), now))).toEqual(["now", "6m", "5h", "2d"]);
@@ -25,19 +25,19 @@ test("times are told by how long ago, and sorted by days", () => {
   expect(lastDays(3, Date.UTC(2026, 2, 1))).toEqual(["2026-02-27", "2026-02-28", "2026-03-01"]);
 });
 
-test("a page is its path, and what is no page is home", () => {
+test("a path gives its page, and an unknown path gives the home page", () => {
   for (const path of ["/", "/new", "/drones", "/s/abc"]) expect(pathOf(parse(path))).toBe(path);
   expect(parse("/nothing/here")).toEqual({ page: "home" });
   expect(parse("/s/")).toEqual({ page: "home" });
 });
 
-test("what is searched for is found by its letters in order, words' beginnings first", () => {
+test("search matches letters in order and prefers the beginnings of words", () => {
   expect(search("nse", ["Unused", "New session", "Insert"], (x) => x)[0]).toBe("New session");
   expect(score("xyz", "New session")).toBeNull();
   expect(search("", [1, 2], String)).toEqual([1, 2]);
 });
 
-test("a tool call says what it is about", () => {
+test("a tool call has a summary of its parameters", () => {
   expect(kindOf("shell", {})).toBe("shell");
   expect(kindOf("mcp__x", { command: "ls" })).toBe("shell");
   expect(targetOf({ pattern: "x+", path: "src" })).toBe("x+ in src");
@@ -52,14 +52,14 @@ test("a tool call says what it is about", () => {
   expect(todoOf("shell", { items: [] })).toBeNull();
 });
 
-test("only links into the web are links", () => {
+test("only web and mail links are links", () => {
   const good = ["https://example.org/a?b", "http://example.org", "mailto:ada@example.org"];
   const bad = ["javascript:alert(1)", "JAVASCRIPT:1", "data:text/html,x", "vbscript:x", "/relative", "//x", "file:///etc", ""];
   expect(good.filter(isWebLink)).toEqual(good);
   expect(bad.filter(isWebLink)).toEqual([]);
 });
 
-test("drafts are kept by session, the oldest go, and a store that is full or broken stops nobody", () => {
+test("drafts are stored by session, the oldest are deleted, and a full or broken storage does no harm", () => {
   const kept = new Map<string, string>();
   const store = { getItem: (key: string) => kept.get(key) ?? null, setItem: (key: string, value: string) => void kept.set(key, value) };
   for (let n = 0; n < 60; n++) keepDraft(`s${n}`, `draft ${n}`, store);
@@ -73,14 +73,14 @@ test("drafts are kept by session, the oldest go, and a store that is full or bro
   keepDraft("s1", "x", full);
 });
 
-test("what is written while a prompt is sent stays, without what was sent", () => {
-  expect(leftOf("Go on.", "Go on.")).toBe("");
-  expect(leftOf("Go on.\nAnd then", "Go on.")).toBe("And then");
-  expect(leftOf("Something else", "Go on.")).toBe("Something else");
-  expect(leftOf("Behind comments alone", "")).toBe("Behind comments alone");
+test("text typed during the send of a prompt stays, without the sent text", () => {
+  expect(remainingPrompt("Go on.", "Go on.")).toBe("");
+  expect(remainingPrompt("Go on.\nAnd then", "Go on.")).toBe("And then");
+  expect(remainingPrompt("Something else", "Go on.")).toBe("Something else");
+  expect(remainingPrompt("Behind comments alone", "")).toBe("Behind comments alone");
 });
 
-test("up and down walk through what was sent, and back to what was typed", () => {
+test("up and down move through the sent prompts and back to the draft", () => {
   const kept = new Map<string, string>();
   const store = { getItem: (key: string) => kept.get(key) ?? null, setItem: (key: string, value: string) => void kept.set(key, value) };
   for (const prompt of ["one", "two", "one"]) rememberPrompt(prompt, store);
@@ -89,13 +89,13 @@ test("up and down walk through what was sent, and back to what was typed", () =>
   expect([history.newer(), history.newer(), history.newer()]).toEqual(["one", "typed", null]);
 });
 
-test("a slash begins a command, and a prompt may begin with a path all the same", () => {
+test("a slash begins a command, but a prompt can begin with a path", () => {
   expect(slashCommands("/st").map((command) => command.name)).toEqual(["stop"]);
   expect(slashCommands("/etc/hosts is wrong")).toEqual([]);
   expect(slashCommands("say /stop")).toEqual([]);
 });
 
-test("what comes within a frame is handed over at once, in order", () => {
+test("all items of a frame are flushed together, in order", () => {
   const flushed: number[][] = [];
   const frames: (() => void)[] = [];
   const batch = new FrameBatch<number>((items) => flushed.push(items), (run) => frames.push(run));
@@ -108,16 +108,16 @@ test("what comes within a frame is handed over at once, in order", () => {
   expect(flushed).toEqual([[1, 2, 3], [4]]);
 });
 
-test("keys are those that were meant, and letters are left to whoever types", () => {
+test("keys match their commands, and letters in text fields are input", () => {
   const press = (fields: object) => ({ key: "", code: "", ctrlKey: false, metaKey: false, altKey: false, shiftKey: false, target: null, ...fields }) as KeyboardEvent;
-  expect(fits(press({ key: "k", ctrlKey: true }), "Mod+K")).toBe(true);
-  expect(fits(press({ key: "k" }), "Mod+K")).toBe(false);
-  expect(fits(press({ key: "K", ctrlKey: true, shiftKey: true }), "Mod+K")).toBe(false);
-  expect(fits(press({ key: "ø", code: "KeyO", altKey: true }), "Alt+O")).toBe(true);
-  expect(fits(press({ key: "?", shiftKey: true }), "?")).toBe(true);
+  expect(matchesKeys(press({ key: "k", ctrlKey: true }), "Mod+K")).toBe(true);
+  expect(matchesKeys(press({ key: "k" }), "Mod+K")).toBe(false);
+  expect(matchesKeys(press({ key: "K", ctrlKey: true, shiftKey: true }), "Mod+K")).toBe(false);
+  expect(matchesKeys(press({ key: "ø", code: "KeyO", altKey: true }), "Alt+O")).toBe(true);
+  expect(matchesKeys(press({ key: "?", shiftKey: true }), "?")).toBe(true);
 });
 
-test("what signed in is told by its browser and system, or as it says itself", () => {
+test("a client is named by its browser and system, or by its own header", () => {
   const webkit = "AppleWebKit/537.36 (KHTML, like Gecko)";
   const told = {
     [`Mozilla/5.0 (X11; Linux x86_64) ${webkit} Chrome/156.0.0.0 Safari/537.36`]: "Chrome on Linux",

@@ -2,20 +2,26 @@ import { beforeEach, expect, test, vi } from "vitest";
 
 import type { ChatSession, DroneRegistration, Inquiry, Project, Rule, User } from "../src/api/types";
 import { SessionView } from "../src/conversation/session.svelte";
+import { ModelTextItem } from "../src/conversation/turn.svelte";
 import type { Connection } from "../src/live/connection.svelte";
 import { App } from "../src/state/app.svelte";
 import { Fleet } from "../src/state/fleet.svelte";
 import { SessionList } from "../src/state/sessions.svelte";
 
-/** A service that answers when the test says so, and pushes what it says. */
+/** A service whose replies and pushes the test controls. */
 class Service {
-  /** Requests that wait for their answer, oldest first: `METHOD path` or an event, and what they carry. */
+  /** The open requests, oldest first: `METHOD path` or the event name, and the body. */
   readonly asked: { what: string; body: unknown; answer: (reply: unknown, status?: number) => void }[] = [];
   private readonly listeners = new Map<string, ((payload: unknown) => void)[]>();
+  private readonly anyListeners: ((name: string, payload: unknown) => void)[] = [];
 
   readonly connection = {
     on: (name: string, listener: (payload: unknown) => void) => {
       this.listeners.set(name, [...(this.listeners.get(name) ?? []), listener]);
+      return () => {};
+    },
+    onAny: (listener: (name: string, payload: unknown) => void) => {
+      this.anyListeners.push(listener);
       return () => {};
     },
     onOnline: (listener: () => void) => {
@@ -33,10 +39,11 @@ class Service {
     });
 
   push(name: string, payload: unknown): void {
+    for (const listener of this.anyListeners) listener(name, payload);
     for (const listener of this.listeners.get(name) ?? []) listener(payload);
   }
 
-  /** Answers the oldest request of this kind, which may be about to come. */
+  /** Waits for a request of this kind and answers the oldest one. */
   async answer(what: string, reply: unknown, status = 200): Promise<unknown> {
     await vi.waitFor(() => expect(this.asked.map((one) => one.what)).toContain(what));
     const [found] = this.asked.splice(this.asked.findIndex((one) => one.what === what), 1);
@@ -64,7 +71,7 @@ beforeEach(() => {
   vi.stubGlobal("localStorage", { getItem: () => null, setItem: () => {} });
 });
 
-test("what was asked or answered while the list of questions was on its way is so afterwards", async () => {
+test("pushes during the request of the questions win over its reply", async () => {
   const list = new SessionList(service.connection);
   const asked: string[] = [];
   list.open(() => {}, (one) => asked.push(one._id));
@@ -77,7 +84,7 @@ test("what was asked or answered while the list of questions was on its way is s
   expect([...list.inquiries.keys()].sort()).toEqual(["new", "old"]);
   expect(list.waitsFor("s1")).not.toBeNull();
   expect(asked).toEqual(["new"]);
-  // What nobody pushed goes with the next list that is without it.
+  // An inquiry that is not in the next list, and was not pushed, is removed.
   void list.refresh();
   await service.answer("GET /sessions", page());
   await service.answer("GET /sessions", page());
@@ -85,7 +92,7 @@ test("what was asked or answered while the list of questions was on its way is s
   expect([...list.inquiries.keys()]).toEqual(["new"]);
 });
 
-test("a session that was renamed, made or deleted while the list was on its way stays so", async () => {
+test("a session renamed, created or deleted during the request of the list stays so", async () => {
   const list = new SessionList(service.connection);
   list.open(() => {}, () => {});
   await service.answerAll(session("3", "gone"), session("2", "an old name"), session("1", "one"));
@@ -98,7 +105,7 @@ test("a session that was renamed, made or deleted while the list was on its way 
   expect(list.items.map((one) => one.name)).toEqual(["made", "a new name", "one"]);
 });
 
-test("a drone that came to be busy while the list was on its way is busy", async () => {
+test("a drone that became busy during the request of the list is busy", async () => {
   const fleet = new Fleet(service.connection);
   fleet.open();
   service.push("droneStatus", { drone: drone("d1", { status: "busy" }) });
@@ -109,7 +116,7 @@ test("a drone that came to be busy while the list was on its way is busy", async
   expect(fleet.drones.map((one) => [one._id, one.status])).toEqual([["d1", "offline"]]);
 });
 
-test("a session's lock, mode and name that were pushed before the answer came stay", async () => {
+test("a session's pushed lock, mode and name win over an older reply", async () => {
   const view = new SessionView("s1", service.connection);
   view.open();
   service.push("workspaceMode", { chatSessionId: "s1", mode: "agent" });
@@ -122,7 +129,7 @@ test("a session's lock, mode and name that were pushed before the answer came st
   expect(view.olderThan, "older turns can be asked for").toBe("t19");
 });
 
-test("older word of a drone does not say that its agent rests while our turn runs", async () => {
+test("an older drone status does not show an idle agent while a turn of the session runs", async () => {
   const view = new SessionView("s1", service.connection);
   view.open();
   const turn = { _id: "t1", session: "s1", status: "processing", formerIds: [], steers: [], epoch: 1, lastSeq: 0 };
@@ -136,9 +143,25 @@ test("older word of a drone does not say that its agent rests while our turn run
   expect(view.workspaceMode).toBe("agent");
 });
 
+test("an event of a newer service is ignored, and leaves no gap in the stream", async () => {
+  vi.stubGlobal("document", { hidden: true });
+  const view = new SessionView("s1", service.connection);
+  view.open();
+  const turn = { _id: "t1", session: "s1", status: "processing", formerIds: [], steers: [], epoch: 1, lastSeq: 0 };
+  await service.answer("selectSession", { session: session("s1", "a"), lock: null, workspaceMode: "idle", turns: [turn] });
+  const push = (type: string, seq: number) =>
+    service.push(type, { type, seq, turnId: "t1", chatSessionId: "s1", epoch: 1, at: "2026-11-21T08:00:00Z", content: `${seq}.` });
+  push("response", 1);
+  push("somethingNew", 2);
+  push("response", 3);
+  expect(service.asked, "the stream is not requested again").toEqual([]);
+  view.close(); // shows what waits for a frame
+  expect(view.turns[0]!.items.map((item) => item instanceof ModelTextItem && item.text.text)).toEqual(["1.3."]);
+});
+
 const rule = (pattern: string) => ({ decision: "deny", capability: "execute", pattern, reason: null }) as Rule;
 
-test("changes of a project are made one after the other, each of what the one before left", async () => {
+test("changes of a project run one after the other, each on the previous result", async () => {
   const fleet = new Fleet(service.connection);
   const project = { _id: "p1", trusted: false, rules: [] as Rule[] } as unknown as Project;
   fleet.putProject(project);
@@ -152,7 +175,7 @@ test("changes of a project are made one after the other, each of what the one be
   expect(await service.answer("PATCH /projects/p1", project)).toEqual({ rules: [rule("a"), rule("b")] });
 });
 
-test("a change of the account that fails is told of, and holds up none that comes after it", async () => {
+test("a failed change of the account is reported and does not block later changes", async () => {
   const app = new App();
   const me = { _id: "u1", level: "full", rules: [] as Rule[] } as unknown as User;
   app.user = me;

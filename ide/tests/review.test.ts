@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 
-import { inserted, mentionAt, mentionOf } from "../src/conversation/mentions";
+import { insertMention, mentionAt, mentionOf } from "../src/conversation/mentions";
 import { patchOf } from "../src/diff/hunks";
 import { isSpaceOnly, rowsOf, type Row } from "../src/diff/rows";
 import { blocksOf, linesBetween } from "../src/review/blocks";
-import { Comments, MOST_COMMENTS, promptOf } from "../src/review/comments.svelte";
+import { Comments, MAX_COMMENTS, promptOf } from "../src/review/comments.svelte";
 import { keepReviewed, keysOf, reviewedOf } from "../src/review/reviewed";
 
 const PATCH = "@@ -3,5 +3,6 @@\n c\n-d\n-e\n+D\n+e  \n+f\n g\n h\n";
@@ -15,7 +15,7 @@ function storage() {
   return { getItem: (key: string) => kept.get(key) ?? null, setItem: (key: string, value: string) => void kept.set(key, value) };
 }
 
-test("a change is shown as lines below each other or beside each other, with or without what is white space alone", () => {
+test("a change is shown in one or two columns, with or without white space changes", () => {
   const { lines } = patchOf(PATCH).changes[0]!;
   const rows = (isSplit: boolean, ignoresSpace: boolean) => shown(rowsOf(lines, { isSplit, ignoresSpace }));
   expect(rows(false, false)).toEqual(["d|", "e|", "|D", "|e", "|f"]);
@@ -25,7 +25,7 @@ test("a change is shown as lines below each other or beside each other, with or 
   expect(isSpaceOnly(patchOf("@@ -1,2 +1 @@\n-a b\n-\n+ab\n").changes[0]!)).toBe(true);
 });
 
-test("what the diff leaves out is shown from the disk, where that is what the diff says", () => {
+test("gaps of the diff are filled from the disk, if it matches the diff", () => {
   const patch = patchOf(PATCH);
   const disk = "a\nb\nc\nD\ne  \nf\ng\nh\ni\n";
   expect(linesBetween(patch, disk.replace("g", "G"))).toBeNull();
@@ -48,7 +48,7 @@ test("what the diff leaves out is shown from the disk, where that is what the di
   expect(all([], 100, true).blocks.flatMap((block) => block.rows)).toHaveLength(3);
 });
 
-test("a change is known again until it changes, alike ones by their order; only so many are kept", () => {
+test("a reviewed change is recognised until it changes, equal ones by order, up to a limit", () => {
   const of = (diff: string) => keysOf("a", patchOf(diff).changes);
   const two = "@@ -1,5 +1,5 @@\n-a\n+b\n x\n y\n-a\n+b\n z\n";
   expect(new Set(of(two)).size).toBe(2);
@@ -64,7 +64,7 @@ test("a change is known again until it changes, alike ones by their order; only 
   expect([...reviewedOf("t", kept)]).toEqual(["k"]);
 });
 
-test("comments are one prompt with what was typed, are kept, and those added meanwhile stay", () => {
+test("comments are sent with the prompt, are stored, and later ones stay", () => {
   const kept = storage();
   const comments = new Comments("s", kept);
   const about = { path: "a.py", side: "new" as const, from: 2, to: 3, lines: ["-x", "+y", " "] };
@@ -80,21 +80,21 @@ test("comments are one prompt with what was typed, are kept, and those added mea
   comments.add({ ...about, text: "Late." });
   comments.sent(taken);
   expect(comments.items.map((one) => one.text)).toEqual(["Late."]);
-  for (let n = 0; n < MOST_COMMENTS + 5; n++) comments.add({ ...about, text: `${n}` });
-  expect(comments.items).toHaveLength(MOST_COMMENTS);
+  for (let n = 0; n < MAX_COMMENTS + 5; n++) comments.add({ ...about, text: `${n}` });
+  expect(comments.items).toHaveLength(MAX_COMMENTS);
 });
 
-test("a mention begins with an @ at the begin of a word, and ends with the word", () => {
-  expect(mentionAt("@", 1)).toEqual({ from: 0, asked: "" });
-  expect(mentionAt("see @src/a", 10)).toEqual({ from: 4, asked: "src/a" });
-  expect(mentionAt("see (@a)", 7)).toEqual({ from: 5, asked: "a" });
+test("a mention begins with an @ at the start of a word, and ends with the word", () => {
+  expect(mentionAt("@", 1)).toEqual({ from: 0, query: "" });
+  expect(mentionAt("see @src/a", 10)).toEqual({ from: 4, query: "src/a" });
+  expect(mentionAt("see (@a)", 7)).toEqual({ from: 5, query: "a" });
   for (const [text, caret] of [["a@b.example", 11], ["@a b", 4], ["@abc", 2], ["", 0], ['@"a', 3]] as const) {
     expect(mentionAt(text, caret)).toBeNull();
   }
   expect([mentionOf("a.py"), mentionOf("a.py", 3), mentionOf("a.py", 3, 3), mentionOf("a b.py", 3, 9)]).toEqual([
     ...["@a.py", "@a.py:3", "@a.py:3", '@"a b.py":3-9'],
   ]);
-  expect(inserted("see @sr now", 4, 7, "@src/a")).toEqual({ text: "see @src/a now", caret: 11 });
-  expect(inserted("see", 3, 3, "@a")).toEqual({ text: "see @a ", caret: 7 });
-  expect(inserted("(@a)", 1, 3, "@abc")).toEqual({ text: "(@abc)", caret: 5 });
+  expect(insertMention("see @sr now", 4, 7, "@src/a")).toEqual({ text: "see @src/a now", caret: 11 });
+  expect(insertMention("see", 3, 3, "@a")).toEqual({ text: "see @a ", caret: 7 });
+  expect(insertMention("(@a)", 1, 3, "@abc")).toEqual({ text: "(@abc)", caret: 5 });
 });

@@ -2,10 +2,10 @@ import { expect, test } from "vitest";
 
 import { ApiError } from "../src/api/http";
 import { fromBase64, fromLine, toBase64, utf8 } from "../src/terminal/bytes";
-import { type Said, TerminalStream } from "../src/terminal/stream";
-import { MAX_BYTES, MAX_WAITING, Typing } from "../src/terminal/typing";
+import { type Output, TerminalStream } from "../src/terminal/stream";
+import { MAX_BYTES, MAX_WAITING, InputQueue } from "../src/terminal/input-queue";
 
-/** A drone that has said `whole` and keeps it from `start` on, and a page that shows a terminal of its. */
+/** A drone with the output `whole`, stored from `start` on, and a page that shows its terminal. */
 class Bench {
   whole = "";
   start = 0;
@@ -32,10 +32,10 @@ class Bench {
     (error) => this.failures.push(error),
   );
 
-  say(text: string): Said {
-    const said = { offset: this.whole.length, data: utf8(text) };
+  say(text: string): Output {
+    const output = { offset: this.whole.length, data: utf8(text) };
     this.whole += text;
-    return said;
+    return output;
   }
 
   async answer(): Promise<void> {
@@ -46,7 +46,7 @@ class Bench {
 
 const settled = () => new Promise((done) => setTimeout(done));
 
-test("what was said before, and what comes, is shown once", async () => {
+test("stored and live output is shown once", async () => {
   const bench = new Bench();
   bench.say("one ");
   await bench.stream.attach();
@@ -58,7 +58,7 @@ test("what was said before, and what comes, is shown once", async () => {
   expect(bench.screen).toBe("one two three four ");
 });
 
-test("output that overtakes the answer it follows waits for it", async () => {
+test("live output before the attach reply waits for it", async () => {
   const bench = new Bench();
   bench.isSlow = true;
   bench.say("kept ");
@@ -71,7 +71,7 @@ test("output that overtakes the answer it follows waits for it", async () => {
   expect(bench.screen).toBe("kept live ");
 });
 
-test("a gap is attached to from where the page is, and nothing is shown twice", async () => {
+test("after a gap the page attaches from its own offset, and shows nothing twice", async () => {
   const bench = new Bench();
   bench.say("one ");
   await bench.stream.attach();
@@ -83,7 +83,7 @@ test("a gap is attached to from where the page is, and nothing is shown twice", 
   expect(bench.log).toEqual(["ask 0", "replay", "ask 4", "replay"]);
 });
 
-test("where too much was missed it is shown anew, from the first whole line that is kept", async () => {
+test("after too large a gap the terminal restarts at the first whole stored line", async () => {
   const bench = new Bench();
   bench.say("one ");
   await bench.stream.attach();
@@ -95,7 +95,7 @@ test("where too much was missed it is shown anew, from the first whole line that
   expect(bench.log).toContain("anew");
 });
 
-test("a terminal that says less than was shown is another one", async () => {
+test("a terminal with less output than was shown is a new one", async () => {
   const bench = new Bench();
   bench.say("a long story");
   await bench.stream.attach();
@@ -104,7 +104,7 @@ test("a terminal that says less than was shown is another one", async () => {
   expect(bench.screen).toBe("new");
 });
 
-test("to attach again with nothing missed shows nothing again", async () => {
+test("attaching without a gap shows nothing again", async () => {
   const bench = new Bench();
   bench.say("one ");
   await bench.stream.attach();
@@ -113,7 +113,7 @@ test("to attach again with nothing missed shows nothing again", async () => {
   expect(bench.log).toEqual(["ask 0", "replay", "ask 4"]);
 });
 
-test("an attempt that hangs on a lost connection is overtaken by the next, and counts no more", async () => {
+test("the reply of an older attach attempt is ignored", async () => {
   const bench = new Bench();
   bench.isSlow = true;
   bench.say("one ");
@@ -128,7 +128,7 @@ test("an attempt that hangs on a lost connection is overtaken by the next, and c
   expect(bench.screen).toBe("one two ");
 });
 
-test("a length that is more than what arrived is asked for; one that is not, is not", async () => {
+test("the page attaches again only if it has fewer bytes than the drone", async () => {
   const bench = new Bench();
   bench.say("one ");
   await bench.stream.attach();
@@ -140,7 +140,7 @@ test("a length that is more than what arrived is asked for; one that is not, is 
   expect(bench.screen).toBe("one two ");
 });
 
-test("one that was stopped shows nothing and asks nothing", async () => {
+test("a stopped stream shows nothing and attaches no more", async () => {
   const bench = new Bench();
   await bench.stream.attach();
   bench.stream.stop();
@@ -151,7 +151,7 @@ test("one that was stopped shows nothing and asks nothing", async () => {
   expect(bench.log).toEqual(["ask 0"]);
 });
 
-test("bytes are bytes on both ways", () => {
+test("bytes survive the conversion in both directions", () => {
   const every = Uint8Array.from({ length: 20_000 }, (_, n) => n % 256);
   expect(fromBase64(toBase64(every))).toEqual(every);
   expect(fromLine(utf8("no end"))).toEqual(utf8("no end"));
@@ -159,10 +159,10 @@ test("bytes are bytes on both ways", () => {
 
 const noPause = () => Promise.resolve();
 
-test("what is typed while a message is on its way goes as one", async () => {
+test("input during a send goes into one message", async () => {
   const sent: string[] = [];
   let go = () => {};
-  const typing = new Typing(
+  const inputQueue = new InputQueue(
     (data) => {
       sent.push(new TextDecoder().decode(data));
       return new Promise<void>((done) => (go = done));
@@ -170,7 +170,7 @@ test("what is typed while a message is on its way goes as one", async () => {
     () => {},
     noPause,
   );
-  for (const key of "abcd") typing.put(utf8(key));
+  for (const key of "abcd") inputQueue.put(utf8(key));
   await settled();
   expect(sent).toEqual(["a"]);
   go();
@@ -178,23 +178,23 @@ test("what is typed while a message is on its way goes as one", async () => {
   expect(sent).toEqual(["a", "bcd"]);
 });
 
-test("a paste goes in pieces that one message may have, in order, and too large a one not at all", async () => {
+test("a paste is sent in pieces, in order, and too large a paste is refused", async () => {
   const sent: Uint8Array[] = [];
-  const typing = new Typing(async (data) => sent.push(data), () => {}, noPause);
+  const inputQueue = new InputQueue(async (data) => sent.push(data), () => {}, noPause);
   const paste = Uint8Array.from({ length: MAX_BYTES * 2 + 7 }, (_, n) => n % 251);
-  expect(typing.put(paste)).toBe(true);
-  expect(typing.put(new Uint8Array(MAX_WAITING))).toBe(false);
+  expect(inputQueue.put(paste)).toBe(true);
+  expect(inputQueue.put(new Uint8Array(MAX_WAITING))).toBe(false);
   await settled();
   expect(sent.map((data) => data.length)).toEqual([MAX_BYTES, MAX_BYTES, 7]);
   expect(toBase64(sent[0]!).length).toBe(65536);
   expect(toBase64(Uint8Array.from(sent.flatMap((data) => [...data]))) === toBase64(paste)).toBe(true);
 });
 
-test("a program that does not read is tried again, the same piece; for ever it is not", async () => {
+test("a refused message is sent again, but not for ever", async () => {
   const sent: string[] = [];
   const failures: unknown[] = [];
   let refusals = 3;
-  const typing = new Typing(
+  const inputQueue = new InputQueue(
     async (data) => {
       if (refusals-- > 0) throw new ApiError("rateLimited", "It does not read.", 409);
       sent.push(new TextDecoder().decode(data));
@@ -202,17 +202,17 @@ test("a program that does not read is tried again, the same piece; for ever it i
     (error) => failures.push(error),
     noPause,
   );
-  typing.put(utf8("one"));
+  inputQueue.put(utf8("one"));
   await settled();
   expect([sent, failures]).toEqual([["one"], []]);
   refusals = Infinity;
-  typing.put(utf8("two"));
-  typing.put(utf8("three"));
+  inputQueue.put(utf8("two"));
+  inputQueue.put(utf8("three"));
   await settled();
   expect(sent).toEqual(["one"]);
   expect(failures.length).toBe(1);
   refusals = 0;
-  typing.put(utf8("four"));
+  inputQueue.put(utf8("four"));
   await settled();
   expect(sent).toEqual(["one", "four"]); // not the rest of what was lost
 });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import type { ChatTurn, Inquiry, TurnEvent } from "../src/api/types";
-import { type Item, ToolItem, TurnView, WrittenItem } from "../src/conversation/turn.svelte";
+import { type Item, ToolItem, TurnView, ModelTextItem } from "../src/conversation/turn.svelte";
 
 const STATS = {
   ...{ stepCount: 0, toolCallCount: 0, inputTokens: 0, cachedInputTokens: 0, thinkingTokenCount: 0 },
@@ -21,19 +21,19 @@ const step = (content: string, thinking = "") =>
 const call = (type: string, fields: object = {}) => event(type, { callId: "c1", name: "shell", params: { command: "ls" }, ...fields });
 
 const shown = (items: Item[]) =>
-  items.map((item) => (item instanceof WrittenItem ? `${item.kind}: ${item.text.text}` : item.kind));
+  items.map((item) => (item instanceof ModelTextItem ? `${item.kind}: ${item.text.text}` : item.kind));
 
-test("pieces become one text, and the step that holds them whole changes nothing", () => {
+test("deltas become one text, and the complete text of the step does not change it", () => {
   const view = turn();
   for (const piece of ["Hel", "lo."]) view.apply(event("response", { content: piece }));
   const before = view.items[0];
   view.apply(step("Hello."));
   expect(shown(view.items)).toEqual(["text: Hello.", "step"]);
   expect(view.items[0]).toBe(before);
-  expect((before as WrittenItem).text.isDone).toBe(true);
+  expect((before as ModelTextItem).text.isDone).toBe(true);
 });
 
-test("what is stored without its pieces is shown the same as what was streamed", () => {
+test("stored events give the same view as the stream", () => {
   const live = turn();
   live.apply(event("thinking", { content: "Hm." }));
   live.apply(event("response", { content: "Yes." }));
@@ -44,18 +44,18 @@ test("what is stored without its pieces is shown the same as what was streamed",
   expect(stored.source).toBe("stored");
 });
 
-test("a step says what was said, whatever its pieces were", () => {
+test("the text of a step replaces its deltas", () => {
   const view = turn();
   view.apply(event("response", { content: "Half of" }));
   view.apply(step("Half of it was lost."));
   expect(shown(view.items)).toEqual(["text: Half of it was lost.", "step"]);
 });
 
-test("a text that takes another's place has other blocks, and one that goes on keeps its own", () => {
+test("a replaced text has new blocks, a continued text keeps its blocks", () => {
   const blocks = (content: string) => {
     const view = turn();
     view.apply(event("response", { content: "One.\n\nTwo.\n\nThree" }));
-    const item = view.items[0] as WrittenItem;
+    const item = view.items[0] as ModelTextItem;
     const before = item.text.frozen;
     view.apply(step(content));
     return [before, item.text.frozen] as const;
@@ -68,18 +68,18 @@ test("a text that takes another's place has other blocks, and one that goes on k
   expect(old.map((block) => block.id)).not.toContain(other[0]!.id);
 });
 
-test("what comes after the word of the end is shown all the same", () => {
+test("events after the final status are shown, too", () => {
   const view = turn();
   view.apply(event("response", { content: "Half" }));
   view.update({ ...view.doc, status: "finished", lastSeq: 99 });
   view.apply(event("response", { content: " of it." }));
   view.apply(step("Half of it.\n\nAnd the rest."));
-  const item = view.items[0] as WrittenItem;
+  const item = view.items[0] as ModelTextItem;
   expect(item.text.frozen.map((block) => block.source.trim()).join(" ")).toBe("Half of it. And the rest.");
   expect(item.text.tail.source).toBe("");
 });
 
-test("a tool is one card, from its start to its end, and what runs at the end of the turn is unknown", () => {
+test("a tool has one card, and its state is unknown if it runs at the end of the turn", () => {
   const view = turn();
   view.apply(call("toolStarted"));
   const tool = view.items[0] as ToolItem;
@@ -94,7 +94,7 @@ test("a tool is one card, from its start to its end, and what runs at the end of
   expect(view.items).toHaveLength(2);
 });
 
-test("a later epoch's events take the place of those they number again", () => {
+test("events of a later epoch replace those with the same numbers", () => {
   const view = turn();
   seq = 0;
   view.apply(event("response", { content: "One. " }));
@@ -104,7 +104,7 @@ test("a later epoch's events take the place of those they number again", () => {
   expect(shown(view.items)).toEqual(["text: One. Other."]);
 });
 
-test("files that were changed are counted by path, and checkpoints know better than tools", () => {
+test("changed files are counted by path, and checkpoints override tool calls", () => {
   const view = turn();
   const edit = { name: "edit", params: { path: "a.py", old_text: "1\n", new_text: "1\n2\n" }, response: "", isError: false, durationMs: 1 };
   view.apply(call("toolCall", { ...edit, callId: "e1" }));
@@ -115,7 +115,7 @@ test("files that were changed are counted by path, and checkpoints know better t
   expect(view.changed).toEqual([{ path: "b.py", status: "added", added: 9, removed: null }]);
 });
 
-test("an older word of where it stands is no news", () => {
+test("an older document of the turn is ignored", () => {
   const view = turn({ status: "finished", lastSeq: 9, epoch: 2 });
   view.update({ ...view.doc, status: "processing", lastSeq: 3, epoch: 2 });
   expect(view.doc.status).toBe("finished");
@@ -123,7 +123,7 @@ test("an older word of where it stands is no news", () => {
   expect(view.doc.reverted).toBe(true);
 });
 
-test("a question is shown until it is answered, even where a drone left out what is so at first", () => {
+test("a question is shown until it is answered, also if the drone left out default fields", () => {
   const view = turn();
   const inquiry = { _id: "i1", turn: "t1", session: "s1", kind: "approval", title: "May I?", default: {}, choices: [] };
   view.apply(event("inquiryAsked", { inquiry }));
@@ -132,7 +132,7 @@ test("a question is shown until it is answered, even where a drone left out what
   expect(view.inquiry("i1")!.inquiry).toMatchObject({ status: "answered", answer: { choice: "once" } });
 });
 
-test("a question stands where it was asked, though word of it came before what was said", () => {
+test("a question stands where its event is, also if it was pushed earlier", () => {
   const view = turn();
   const inquiry = { _id: "i1", turn: "t1", session: "s1", kind: "approval", title: "May I?", default: {}, choices: [] };
   view.apply(event("thinking", { content: "May I?" }));
@@ -145,7 +145,7 @@ test("a question stands where it was asked, though word of it came before what w
   expect(view.inquiry("i1")!.inquiry.status).toBe("answered");
 });
 
-test("a question of a turn that is over waits for nobody", () => {
+test("a question of a finished turn is withdrawn", () => {
   const view = turn();
   const inquiry = { _id: "i1", turn: "t1", session: "s1", kind: "approval", title: "May I?", default: {}, choices: [] };
   view.load([event("inquiryAsked", { inquiry })]);

@@ -1,25 +1,25 @@
 import { expect, test } from "vitest";
 
 import { patchOf } from "../src/diff/hunks";
-import { exchanged, planOf, standing, withoutAll } from "../src/review/undo";
+import { replaceSide, planOf, standing, undoAll } from "../src/review/undo";
 
-/** Git's diff of one file by hand: its hunks. */
+/** Builds git's diff of one file from its hunks. */
 const patch = (...hunks: string[]) => patchOf(`diff --git a/f b/f\n--- a/f\n+++ b/f\n${hunks.join("\n")}\n`);
 const only = (...hunks: string[]) => {
   const { changes } = patch(...hunks);
   expect(changes).toHaveLength(1);
   return changes[0]!;
 };
-/** The new text is undone to the old one, which is known as undone, and brought back again. */
+/** Undoes the new text to the old one, checks the state of both, and applies the change again. */
 function goesBothWays(before: string, after: string, ...hunks: string[]) {
   const change = only(...hunks);
   expect(standing(after, change)).toBe("there");
-  expect(exchanged(after, change, "new")).toEqual({ text: before });
+  expect(replaceSide(after, change, "new")).toEqual({ text: before });
   expect(standing(before, change)).toBe("undone");
-  expect(exchanged(before, change, "old")).toEqual({ text: after });
-  // Once is enough.
-  expect(exchanged(before, change, "new")).toEqual({ refusal: "changed" });
-  expect(exchanged(after, change, "old")).toEqual({ refusal: "changed" });
+  expect(replaceSide(before, change, "old")).toEqual({ text: after });
+  // A second undo fails.
+  expect(replaceSide(before, change, "new")).toEqual({ refusal: "changed" });
+  expect(replaceSide(after, change, "old")).toEqual({ refusal: "changed" });
 }
 
 test("a change in the middle, of the first line, of the last line", () => {
@@ -37,9 +37,9 @@ test("a last line without a line break, on one side and on both", () => {
   goesBothWays("a\nb\n", "a\nc", `@@ -1,2 +1,2 @@\n a\n-b\n+c\n${none}`);
   goesBothWays("a\nb", "a\nc", `@@ -1,2 +1,2 @@\n a\n-b\n${none}\n+c\n${none}`);
   goesBothWays("x\nb", "y\nb", `@@ -1,2 +1,2 @@\n-x\n+y\n b\n${none}`);
-  // Somebody wrote on below it: the old last line would run into theirs.
+  // Another line follows: the old last line, without a line break, would join it.
   const change = only(`@@ -1,2 +1,2 @@\n a\n-b\n${none}\n+b`);
-  expect(exchanged("a\nb\nmore\n", change, "new")).toEqual({ refusal: "changed" });
+  expect(replaceSide("a\nb\nmore\n", change, "new")).toEqual({ refusal: "changed" });
 });
 
 test("carriage returns are part of their lines", () => {
@@ -47,28 +47,28 @@ test("carriage returns are part of their lines", () => {
   goesBothWays("a\r\n", "a\n", "@@ -1 +1 @@\n-a\r\n+a");
 });
 
-test("a file that was empty, and one that was emptied", () => {
+test("an empty file, and an emptied file", () => {
   goesBothWays("", "a\n", "@@ -0,0 +1 @@\n+a");
   goesBothWays("a\nb\n", "", "@@ -1,2 +0,0 @@\n-a\n-b");
   const emptied = only("@@ -1,2 +0,0 @@\n-a\n-b");
-  expect(exchanged("something else\n", emptied, "new")).toEqual({ refusal: "changed" });
+  expect(replaceSide("something else\n", emptied, "new")).toEqual({ refusal: "changed" });
 });
 
-test("lines that moved are found by their text; not when they are there twice, nor when what is around them changed", () => {
+test("moved lines are found by their text, unless they are there twice or their context changed", () => {
   const change = only("@@ -1,3 +1,3 @@\n a\n-b\n+x\n c");
-  expect(exchanged("new\nnew\na\nx\nc\n", change, "new")).toEqual({ text: "new\nnew\na\nb\nc\n" });
-  expect(exchanged("0\na\nx\nc\na\nx\nc\n", change, "new")).toEqual({ refusal: "twice" });
-  // At its own place it is meant, though it is somewhere else, too.
-  expect(exchanged("a\nx\nc\na\nx\nc\n", change, "new")).toEqual({ text: "a\nb\nc\na\nx\nc\n" });
+  expect(replaceSide("new\nnew\na\nx\nc\n", change, "new")).toEqual({ text: "new\nnew\na\nb\nc\n" });
+  expect(replaceSide("0\na\nx\nc\na\nx\nc\n", change, "new")).toEqual({ refusal: "twice" });
+  // The expected place wins over another match.
+  expect(replaceSide("a\nx\nc\na\nx\nc\n", change, "new")).toEqual({ text: "a\nb\nc\na\nx\nc\n" });
   for (const text of ["A\nx\nc\n", "a\nx\nC\n", "a\ny\nc\n", ""]) {
-    expect(exchanged(text, change, "new")).toEqual({ refusal: "changed" });
+    expect(replaceSide(text, change, "new")).toEqual({ refusal: "changed" });
     expect(standing(text, change)).toBe("changed");
   }
 });
 
 const TWO = "@@ -1,7 +1,8 @@\n a\n-b\n+x\n+y\n c\n d\n-e\n f\n g\n h";
 
-test("changes of one hunk are apart where two lines or more are between them, and share what is between", () => {
+test("two or more lines separate the changes of a hunk, which share them as context", () => {
   const { changes, parts } = patch(TWO);
   expect(parts.map((part) => part.kind)).toEqual(["same", "change", "same", "change", "same", "gap"]);
   const [one, other] = changes as [(typeof changes)[0], (typeof changes)[0]];
@@ -77,25 +77,25 @@ test("changes of one hunk are apart where two lines or more are between them, an
   expect(patch("@@ -1,3 +1,3 @@\n-a\n+x\n b\n-c\n+y").changes).toHaveLength(1);
 });
 
-test("overlapping changes are undone one after the other, in any order, and all at once", () => {
+test("overlapping changes are undone one by one in any order, and all at once", () => {
   const { changes } = patch(TWO);
   const [before, after] = ["a\nb\nc\nd\ne\nf\ng\nh\n", "a\nx\ny\nc\nd\nf\ng\nh\n"];
   for (const order of [changes, changes.toReversed()]) {
     let text = after;
     for (const change of order) {
-      const result = exchanged(text, change, "new");
+      const result = replaceSide(text, change, "new");
       expect(result.refusal).toBeUndefined();
       text = result.refusal === undefined ? result.text : "";
     }
     expect(text).toBe(before);
   }
-  expect(withoutAll(after, changes)).toEqual({ text: before });
-  const half = exchanged(after, changes[0]!, "new");
-  expect(withoutAll(half.refusal === undefined ? half.text : "", changes)).toEqual({ text: before });
-  expect(withoutAll("a\nx\ny\nc\nd\nF\ng\nh\n", changes)).toEqual({ refusal: "changed" });
+  expect(undoAll(after, changes)).toEqual({ text: before });
+  const half = replaceSide(after, changes[0]!, "new");
+  expect(undoAll(half.refusal === undefined ? half.text : "", changes)).toEqual({ text: before });
+  expect(undoAll("a\nx\ny\nc\nd\nF\ng\nh\n", changes)).toEqual({ refusal: "changed" });
 });
 
-test("a file that came is deleted, unless it is another by now", () => {
+test("an added file is deleted, unless it changed since", () => {
   const came = patchOf("diff --git a/f b/f\nnew file mode 100644\n--- /dev/null\n+++ b/f\n@@ -0,0 +1,2 @@\n+a\n+b\n");
   const file = { path: "f", status: "added" };
   expect(planOf(file, came, "a\nb\n")).toEqual({ act: "delete" });
@@ -106,7 +106,7 @@ test("a file that came is deleted, unless it is another by now", () => {
   expect(planOf(file, empty, "x")).toEqual({ act: "refuse", refusal: "changed" });
 });
 
-test("a file that went is written again, unless something is there", () => {
+test("a deleted file is written again, unless another file is there", () => {
   const went = patchOf("diff --git a/f b/f\ndeleted file mode 100755\n--- a/f\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n-b\n");
   const file = { path: "f", status: "deleted" };
   expect(went.mode).toEqual({ old: "100755", new: null });
@@ -116,7 +116,7 @@ test("a file that went is written again, unless something is there", () => {
   expect(planOf(file, patchOf("deleted file mode 100644\n"), null)).toEqual({ act: "create", text: "" });
 });
 
-test("a file that was renamed gets its name and its lines back; a symlink is left alone", () => {
+test("a renamed file gets its name and lines back, and a symlink stays", () => {
   const moved = patch("@@ -1,2 +1,2 @@\n a\n-b\n+c");
   const file = { path: "new", oldPath: "old", status: "renamed" };
   expect(planOf(file, moved, "a\nc\n")).toEqual({ act: "rename", to: "old", text: "a\nb\n" });

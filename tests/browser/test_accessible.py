@@ -18,7 +18,7 @@ OpenPage = Callable[..., Page]
 AXE = Path(__file__).parents[2] / "ide" / "node_modules" / "axe-core" / "axe.min.js"
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 PAGES = {
-    "/new": "What shall be done?",
+    "/new": "What should the agent do?",
     "/welcome": "Set up Gadget Code",
     "/drones": "Drones",
     "/providers": "Providers",
@@ -184,7 +184,7 @@ def test_a_question_mark_lists_every_shortcut(stage: Stage, open_page: OpenPage)
     expect(page.get_by_label("Prompt", exact=True)).to_be_visible()
     page.keyboard.press("?")
     dialog = page.get_by_role("dialog", name="Keyboard shortcuts")
-    for says in ("New session", "Find in the conversation", "Stop the turn that runs", "Jump to the previous prompt"):
+    for says in ("New session", "Find in the conversation", "Stop the turn", "Jump to the previous prompt"):
         expect(dialog).to_contain_text(says)
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()

@@ -43,12 +43,12 @@ def test_what_is_typed_denies_and_nothing_that_allows_is_in_reach_of_it(stage: S
     page = open_page(stage.user, stage.path)
     inquiry = asked(stage, stage.turn())
     card = card_of(page)
-    expect(card.get_by_role("button")).to_have_text(["Allow once", "Always…", "Deny", "Deny and tell it"])
+    expect(card.get_by_role("button")).to_have_text(["Allow once", "Always…", "Deny", "Deny with instructions"])
     expect(card.get_by_role("textbox")).to_have_count(0)
-    card.get_by_role("button", name="Deny and tell it").click()
-    field = card.get_by_label("What it shall do instead")
+    card.get_by_role("button", name="Deny with instructions").click()
+    field = card.get_by_label("What the agent should do instead")
     expect(field).to_be_focused()
-    expect(card.get_by_role("button")).to_have_text(["Deny and tell it", "Back"])
+    expect(card.get_by_role("button")).to_have_text(["Deny with instructions", "Back"])
     assert violations(page) == []
     # Nothing typed: nothing is sent.
     page.keyboard.press("Enter")
@@ -66,7 +66,7 @@ def test_what_is_typed_denies_and_nothing_that_allows_is_in_reach_of_it(stage: S
 def test_no_key_that_sends_a_text_allows(stage: Stage, open_page: OpenPage, keys: str) -> None:
     page = open_page(stage.user, stage.path)
     inquiry = asked(stage, stage.turn())
-    card_of(page).get_by_role("button", name="Deny and tell it").click()
+    card_of(page).get_by_role("button", name="Deny with instructions").click()
     page.keyboard.type("allow once")
     page.keyboard.press(keys)
     assert taken(stage, inquiry) == {"choice": "deny", "text": "allow once"}
@@ -77,13 +77,13 @@ def test_words_that_are_put_away_go_with_nothing_and_escape_stops_no_turn(stage:
     played = stage.turn()
     inquiry = asked(stage, played)
     card = card_of(page)
-    card.get_by_role("button", name="Deny and tell it").click()
+    card.get_by_role("button", name="Deny with instructions").click()
     page.keyboard.type("Use yarn.")
     page.keyboard.press("Escape")
-    expect(card.get_by_role("button", name="Deny and tell it")).to_be_focused()
+    expect(card.get_by_role("button", name="Deny with instructions")).to_be_focused()
     expect(page.get_by_role("button", name="Stop", exact=True)).to_be_enabled()
     page.keyboard.press("Enter")
-    expect(card.get_by_label("What it shall do instead")).to_have_value("")
+    expect(card.get_by_label("What the agent should do instead")).to_have_value("")
     card.get_by_role("button", name="Back").click()
     card.get_by_role("button", name="Allow once").click()
     assert taken(stage, inquiry) == {"choice": "once", "text": None}

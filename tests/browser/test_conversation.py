@@ -103,7 +103,7 @@ def test_a_reload_in_the_middle_shows_everything_once(stage: Stage, open_page: O
 
 def test_two_tabs_agree_and_a_prompt_of_one_is_seen_in_the_other(stage: Stage, open_page: OpenPage) -> None:
     one, other = open_page(stage.user, stage.path), open_page(stage.user, stage.path)
-    expect(other.get_by_text("Say what shall be done.")).to_be_visible()
+    expect(other.get_by_text("Describe a task for the agent.")).to_be_visible()
     one.get_by_label("Prompt", exact=True).fill("From the first.")
     one.keyboard.press("Enter")
     played = stage.accepted()

@@ -193,7 +193,7 @@ def test_changes_of_both_sides_are_merged_and_saved(site: Site, open_page: OpenP
     typed(page, "app.py", FILES["app.py"].replace("41", "42"))
     site.put("app.py", FILES["app.py"].replace("main()\n", "main()  # go\n", 2))
     page.get_by_role("button", name="Save", exact=True).click()
-    expect(panel(page).get_by_text("Merged with what changed on disk.")).to_be_visible()
+    expect(panel(page).get_by_text("Merged with the changes on disk.")).to_be_visible()
     expect(page.get_by_role("tab", name="app.py", exact=True)).to_be_visible()
     merged = FILES["app.py"].replace("main()\n", "main()  # go\n", 2).replace("41", "42")
     assert site.file("app.py") == merged
@@ -214,8 +214,8 @@ def test_a_conflict_is_decided_by_the_user_and_nothing_is_lost_before(site: Site
     expect(save).to_be_disabled()
     expect(panel(page).get_by_text("1 to decide")).to_be_visible()
     assert violations(page) == []
-    page.get_by_role("button", name="Take what is on disk").click()
-    expect(panel(page).get_by_text("All is decided")).to_be_visible()
+    page.get_by_role("button", name="Take the text on disk").click()
+    expect(panel(page).get_by_text("Everything is decided")).to_be_visible()
     save.click()
     expect(page.get_by_role("tab", name="app.py", exact=True)).to_be_visible()
     expect(editor(page, "app.py")).to_contain_text("return 43")
@@ -228,12 +228,12 @@ def test_a_disk_that_changes_while_one_edits_says_so_and_one_that_does_not_follo
 ) -> None:
     page = opened(site, open_page, "app.py")
     site.put("app.py", "changed = 1\n")
-    page.get_by_role("button", name="Look again").click()
+    page.get_by_role("button", name="Refresh").click()
     expect(editor(page, "app.py")).to_have_text("changed = 1")
     editor(page, "app.py").click()
     page.keyboard.type("mine")
     site.put("app.py", "changed = 2\n")
-    page.get_by_role("button", name="Look again").click()
+    page.get_by_role("button", name="Refresh").click()
     expect(panel(page).get_by_text("This file changed on disk while you edited it.")).to_be_visible()
     page.get_by_role("button", name="Show the difference").click()
     expect(page.get_by_role("textbox", name="What differs in app.py")).to_contain_text("mine")
@@ -250,7 +250,7 @@ def test_a_draft_survives_a_reload_and_a_drone_that_is_away(site: Site, open_pag
     site.drone.stop()
     page.reload()
     expect(editor(page, "app.py")).to_contain_text("typed = True")
-    expect(panel(page).get_by_text(re.compile("^What you typed on .* is back"))).to_be_visible()
+    expect(panel(page).get_by_text(re.compile("^Your text of .* is back"))).to_be_visible()
     expect(panel(page).get_by_text(re.compile("is not connected. Start it again"))).to_be_visible()
     assert site.file("app.py") == FILES["app.py"]
     # The panel recovers by itself.
@@ -347,7 +347,7 @@ def test_pictures_are_shown_and_other_bytes_are_not(site: Site, open_page: OpenP
     assert picture.evaluate("(image) => image.naturalWidth") == 1
     item(page, "build").click()
     item(page, "out.bin").click()
-    expect(panel(page).get_by_text("This file is no UTF-8 text")).to_be_visible()
+    expect(panel(page).get_by_text("This file is not UTF-8 text")).to_be_visible()
     with page.expect_download() as download:
         panel(page).get_by_role("button", name=re.compile("^Download")).last.click()
     assert Path(download.value.path()).read_bytes() == bytes(range(256))

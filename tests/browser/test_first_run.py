@@ -71,7 +71,7 @@ def test_a_newcomer_gets_to_a_turn_by_what_the_page_says(
     expect(page.get_by_text("All is ready.")).to_be_visible()
 
     page.get_by_role("link", name="Start a session").click()
-    page.get_by_label("What shall be done?").fill("Make it answer 42.")
+    page.get_by_label("What should the agent do?").fill("Make it answer 42.")
     page.keyboard.press("Enter")
     log = page.get_by_role("log")
     expect(log).to_contain_text("It answers 42 now.")

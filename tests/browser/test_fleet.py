@@ -121,7 +121,7 @@ def test_send_now_stops_what_runs_and_goes_before_the_rest(stage: Stage, open_pa
     queue = page.get_by_role("list", name="Queued")
     expect(queue.get_by_role("listitem")).to_have_count(2)
     assert not is_too_wide(page)
-    queue.get_by_role("listitem").nth(1).get_by_role("button", name="Stop what runs and send it now").click()
+    queue.get_by_role("listitem").nth(1).get_by_role("button", name="Stop the turn and send this now").click()
     assert stage.loop.run(stage.drone.until("cancelTurn"))["turnId"] == running.turn
     expect(queue.get_by_role("listitem").first).to_contain_text("two")
     stage.send(running.complete(status="cancelled", success=False))
@@ -209,11 +209,11 @@ def test_an_administrator_makes_changes_and_removes_an_account(root: User, open_
     page.get_by_role("button", name="Add an account").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("E-mail").fill(root.email)
-    dialog.get_by_role("button", name="Make the account").click()
+    dialog.get_by_role("button", name="Create the account").click()
     expect(dialog.get_by_role("alert")).to_contain_text("There is already an account")
     dialog.get_by_label("E-mail").fill(email)
     assert violations(page) == []
-    dialog.get_by_role("button", name="Make the account").click()
+    dialog.get_by_role("button", name="Create the account").click()
     link = page.get_by_role("dialog", name=f"{email} has an account").get_by_label("New sign-in link").input_value()
     assert violations(page) == []
     page.keyboard.press("Escape")
@@ -224,7 +224,7 @@ def test_an_administrator_makes_changes_and_removes_an_account(root: User, open_
     page.get_by_role("menuitem", name="Make administrator").click()
     expect(row.get_by_role("cell", name="Yes")).to_be_visible()
     actions.click()
-    page.get_by_role("menuitem", name="Make no administrator").click()
+    page.get_by_role("menuitem", name="Revoke administrator rights").click()
     expect(row.get_by_role("cell", name="Yes")).to_be_hidden()
     assert violations(page) == []
     grace = open_page(None, "/", url=root.url)

@@ -53,7 +53,7 @@ def test_a_session_is_renamed_found_archived_and_deleted(stage: Stage, open_page
     page.get_by_role("button", name="Actions for Another name").click()
     page.get_by_role("menuitem", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
-    expect(page.get_by_role("heading", name="What shall be done?")).to_be_visible()
+    expect(page.get_by_role("heading", name="What should the agent do?")).to_be_visible()
     assert stage.loop.run(stage.user.http.get(f"/sessions/{stage.session['_id']}")).status_code == 404
 
 

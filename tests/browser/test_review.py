@@ -121,7 +121,7 @@ def test_a_change_is_undone_on_the_disk_and_brought_back(site: Site, open_page: 
 def test_every_kind_of_file_is_shown_for_what_it_is_and_undone_as_one(site: Site, open_page: OpenPage) -> None:
     _, review = opened(site, open_page)
     file_button(review, "data.bin").click()
-    expect(review.get_by_text("It is binary: there are no lines to show.")).to_be_visible()
+    expect(review.get_by_text("The file is binary. It has no lines to show.")).to_be_visible()
     file_button(review, "other.txt").click()
     expect(review.get_by_text("Only its name changed.")).to_be_visible()
     review.get_by_role("button", name="Undo file").click()
@@ -134,7 +134,7 @@ def test_every_kind_of_file_is_shown_for_what_it_is_and_undone_as_one(site: Site
     expect(review.get_by_role("status")).to_contain_text("Undone in gone.txt.")
     assert site.text("gone.txt") == FILES["gone.txt"]
     review.get_by_role("button", name="Undo all").click()
-    expect(review.get_by_role("status")).to_contain_text("data.bin is no text that can be changed here")
+    expect(review.get_by_role("status")).to_contain_text("data.bin is not a text that can be changed here")
     assert site.text("app.py") == BEFORE
     assert site.text("space.txt") == FILES["space.txt"]
     assert not (site.project / "sub" / "new.py").exists()
@@ -150,7 +150,7 @@ def test_a_change_whose_surroundings_are_others_is_refused_and_hand_edits_stay(s
     own = "# mine\n" + AFTER.replace("return 300\n", "return 32\n")
     (site.project / "app.py").write_text(own)
     review.get_by_role("button", name="Undo: change 2 of 2").click()
-    expect(review.get_by_role("status")).to_contain_text("app.py is not as it is shown here any more")
+    expect(review.get_by_role("status")).to_contain_text("app.py is no longer as it is shown here")
     assert site.text("app.py") == own
     # The other one moved by a line, and is found by its text.
     review.get_by_role("button", name="Undo: change 1 of 2").click()
@@ -401,10 +401,10 @@ def test_what_a_revert_leaves_alone_is_shown(stage: Stage, open_page: OpenPage) 
     stage.drone.answers["restoreFiles"] = {"ok": True, "files": [CHANGED], "fileCount": 1, "leftAlone": left}
     page.get_by_role("button", name="Go back to before this prompt").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("These files are left alone:")
+    expect(dialog).to_contain_text("These files would stay unchanged:")
     dialog.get_by_role("button", name="Go back", exact=True).click()
     dialog = page.get_by_role("dialog", name="You went back")
-    expect(dialog).to_contain_text("The files are back, but for 1 file:")
+    expect(dialog).to_contain_text("The files were changed back, except for 1 file:")
     expect(dialog).to_contain_text("large.bin It is larger than is kept.")
     assert violations(page) == []
 
@@ -428,6 +428,6 @@ def test_an_old_turn_shows_its_notices_questions_and_changes(stage: Stage, open_
     page.goto(stage.path)
     expect(log_of(page)).to_contain_text("The model was slow.")
     expect(log_of(page)).to_contain_text("Answered")
-    expect(log_of(page)).to_contain_text("Not asked any more")
+    expect(log_of(page)).to_contain_text("The question was withdrawn")
     expect(page.get_by_role("button", name="1 file changed").first).to_be_visible()
     assert sum(f"/turns/{played.turn}/" in url for url in fetched) == 1

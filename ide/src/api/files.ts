@@ -1,15 +1,15 @@
-/** The files of a session's project: listed, found, read and changed on the drone that holds the workspace. */
+/** Lists, finds, reads and changes the files of a session's project, on the drone that holds the workspace. */
 import type { DeletedFiles, FileList, FoundFiles, RenameFile, SavedFile } from "./types";
 import { t } from "../text";
 import { ApiError, download, query, request, send } from "./http";
 
-/** As in gadget_api/files.py: the largest file that may be saved, and so edited. */
+/** The largest file that can be saved, and so edited. The same as in gadget_api/files.py. */
 export const MAX_WRITTEN_BYTES = 2 * 1024 * 1024;
-/** The largest text that is shown, to be read only. */
+/** The largest text that is shown, read-only. */
 export const MAX_SHOWN_BYTES = 8 * 1024 * 1024;
-const MOST_FOUND = 50;
+const MAX_MATCHES = 50;
 
-/** What is on disk. `bytes` is null where there are more than a page shows. */
+/** A file on disk. `bytes` is null if the file is too large to show. */
 export interface ReadFile {
   version: string;
   mediaType: string;
@@ -17,13 +17,13 @@ export interface ReadFile {
   bytes: Uint8Array<ArrayBuffer> | null;
 }
 
-/** What the editor needs of the files of one session; the tests' own is in memory. */
+/** The file operations that the editor needs. The tests have an implementation in memory. */
 export interface FilesApi {
   list(path: string): Promise<FileList>;
   find(q: string): Promise<FoundFiles>;
-  /** Null: it is still of the version `known`. */
+  /** Returns null if the file still has the version `known`. */
   read(path: string, known?: string): Promise<ReadFile | null>;
-  /** `version` is what it takes the place of; null makes a new file. Raises ApiError `fileChanged`, `alreadyExists`. */
+  /** `version` is the version that is replaced; null creates a file. Throws ApiError `fileChanged` or `alreadyExists`. */
   save(path: string, bytes: Uint8Array<ArrayBuffer>, version: string | null): Promise<SavedFile>;
   rename(path: string, to: string): Promise<void>;
   remove(path: string, what: { version?: string; recursive?: boolean }): Promise<DeletedFiles>;
@@ -33,7 +33,7 @@ export function filesOf(session: string): FilesApi {
   const at = `/sessions/${session}/files`;
   return {
     list: (path) => request<FileList>("GET", at + query({ path })),
-    find: (q) => request<FoundFiles>("GET", `${at}/find` + query({ q, limit: MOST_FOUND })),
+    find: (q) => request<FoundFiles>("GET", `${at}/find` + query({ q, limit: MAX_MATCHES })),
     read: (path, known) => read(`${at}/content` + query({ path }), known),
     save: async (path, bytes, version) => {
       const condition: Record<string, string> = version === null ? { "If-None-Match": "*" } : { "If-Match": `"${version}"` };
@@ -46,7 +46,7 @@ export function filesOf(session: string): FilesApi {
   };
 }
 
-/** Where the bytes of a file are. */
+/** Returns the path of a file's bytes in the API. */
 export function contentPath(session: string, path: string, download?: true): string {
   return `/sessions/${session}/files/content` + query({ path, download });
 }

@@ -1,18 +1,18 @@
-/** The second half of the page's sign-in. The cookie has the first half, and goes to every port of this host; storage
- * belongs to one origin. The service takes both together, and neither alone. */
+/** The page key: the second half of a sign-in. The cookie holds the first half, but the browser sends it to every port
+ * of the host; localStorage belongs to one origin. The service needs both halves. */
 
 const KEPT = "gadget.page";
 export const PAGE_HEADER = "X-Gadget-Page";
 
-/** What this page was loaded or signed in with: two accounts never mix in one page. */
+/** The key at page load or sign-in. It stays the same, so that one page never mixes two accounts. */
 let key = read();
 
-/** Null where this browser has none: nobody is signed in. */
+/** Returns the key; null if nobody is signed in. */
 export function pageKey(): string | null {
   return key;
 }
 
-/** Keeps the half of `token` that is the page's. */
+/** Stores the page's half of `token`. */
 export function keepPageKey(token: string): void {
   key = token.split(".")[1] ?? null;
   try {
@@ -27,11 +27,11 @@ export function dropPageKey(): void {
   try {
     localStorage.removeItem(KEPT);
   } catch {
-    // It was never kept.
+    // Without storage, there is nothing to remove.
   }
 }
 
-/** Another tab has signed in or out: this page begins anew. */
+/** Reloads the page when another tab signs in or out. */
 export function followOtherTabs(): void {
   addEventListener("storage", (event) => {
     if (event.key === KEPT || event.key === null) location.reload();

@@ -1,4 +1,4 @@
-/** What the service keeps, by name. */
+/** The REST requests, by name. */
 import { query, request, upload } from "./http";
 import { dropPageKey, keepPageKey } from "./page-key";
 import type {
@@ -47,14 +47,14 @@ export interface Page<Item> {
   nextCursor: string | null;
 }
 
-const MOST = 200; // of a page
-const MOST_PAGES = 20;
+const PAGE_SIZE = 200; // items of a page
+const MAX_PAGES = 20;
 
 async function all<Item>(path: string, fields: Record<string, string> = {}): Promise<Item[]> {
   const items: Item[] = [];
   let cursor: string | null = null;
-  for (let n = 0; n < MOST_PAGES; n++) {
-    const page: Page<Item> = await request("GET", path + query({ ...fields, limit: MOST, cursor }));
+  for (let n = 0; n < MAX_PAGES; n++) {
+    const page: Page<Item> = await request("GET", path + query({ ...fields, limit: PAGE_SIZE, cursor }));
     items.push(...page.items);
     cursor = page.nextCursor;
     if (cursor === null) break;
@@ -69,14 +69,14 @@ export const changeUser = (id: string, changes: AccountChanges) => request<User>
 export const removeUser = (id: string) => request<void>("DELETE", `/users/${id}`);
 export const newSignInLink = (id: string) => request<SignInLink>("POST", `/users/${id}/sign-in-link`);
 export const changeMe = (changes: UserChanges) => request<User>("PATCH", "/users/me", changes);
-export const signIn = (email: string, password: string) => entered(request<SignedIn>("POST", "/auth/login", { email, password }));
-export const signInByLink = (token: string) => entered(request<SignedIn>("POST", "/auth/link", { token }));
+export const signIn = (email: string, password: string) => finishSignIn(request<SignedIn>("POST", "/auth/login", { email, password }));
+export const signInByLink = (token: string) => finishSignIn(request<SignedIn>("POST", "/auth/link", { token }));
 export async function signOut(): Promise<void> {
   await request<void>("POST", "/auth/logout");
   dropPageKey();
 }
 
-async function entered(signedIn: Promise<SignedIn>): Promise<User> {
+async function finishSignIn(signedIn: Promise<SignedIn>): Promise<User> {
   const { token, user } = await signedIn;
   keepPageKey(token);
   return user;

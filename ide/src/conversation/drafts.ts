@@ -1,43 +1,39 @@
-/** What was typed and not sent, per session, and the prompts that were sent: kept in this browser. */
+/** Stores unsent prompt drafts of each session, and the history of sent prompts, in this browser. */
+import { type KeyValueStorage, readStored, store } from "../browser-storage";
 
 const DRAFTS = "gadget.drafts";
 const HISTORY = "gadget.prompts";
-const MOST_DRAFTS = 50;
-const MOST_PROMPTS = 100;
+const MAX_DRAFTS = 50;
+const MAX_PROMPTS = 100;
 
-export interface Kept {
-  getItem(key: string): string | null;
-  setItem(key: string, value: string): void;
+export function draftOf(session: string, storage?: KeyValueStorage): string {
+  return readStored<[string, string][]>(DRAFTS, [], storage).find(([id]) => id === session)?.[1] ?? "";
 }
 
-export function draftOf(session: string, kept: Kept = localStorage): string {
-  return read<[string, string][]>(kept, DRAFTS, []).find(([id]) => id === session)?.[1] ?? "";
+export function keepDraft(session: string, text: string, storage?: KeyValueStorage): void {
+  const others = readStored<[string, string][]>(DRAFTS, [], storage).filter(([id]) => id !== session);
+  store(DRAFTS, text === "" ? others : [[session, text], ...others].slice(0, MAX_DRAFTS), storage);
 }
 
-export function keepDraft(session: string, text: string, kept: Kept = localStorage): void {
-  const others = read<[string, string][]>(kept, DRAFTS, []).filter(([id]) => id !== session);
-  write(kept, DRAFTS, text === "" ? others : [[session, text], ...others].slice(0, MOST_DRAFTS));
+export function rememberPrompt(text: string, storage?: KeyValueStorage): void {
+  const others = readStored<string[]>(HISTORY, [], storage).filter((known) => known !== text);
+  store(HISTORY, [text, ...others].slice(0, MAX_PROMPTS), storage);
 }
 
-export function rememberPrompt(text: string, kept: Kept = localStorage): void {
-  const others = read<string[]>(kept, HISTORY, []).filter((known) => known !== text);
-  write(kept, HISTORY, [text, ...others].slice(0, MOST_PROMPTS));
-}
-
-/** What is left of the prompt, now that `sent` is gone: what was written on behind it; all of it, where it is another. */
-export function leftOf(prompt: string, sent: string): string {
+/** Returns what remains of the prompt after `sent` was sent: the text typed behind it, or all of another text. */
+export function remainingPrompt(prompt: string, sent: string): string {
   return prompt.startsWith(sent) ? prompt.slice(sent.length).trimStart() : prompt;
 }
 
-/** Walks through the prompts that were sent: `older()` and `newer()`, and back to what was being typed. */
+/** Moves through the sent prompts with `older()` and `newer()`, and back to the draft. */
 export class PromptHistory {
   private at = -1;
   private typed = "";
 
-  constructor(private readonly kept: Kept = localStorage) {}
+  constructor(private readonly storage?: KeyValueStorage) {}
 
   older(current: string): string | null {
-    const prompts = read<string[]>(this.kept, HISTORY, []);
+    const prompts = readStored<string[]>(HISTORY, [], this.storage);
     if (this.at + 1 >= prompts.length) return null;
     if (this.at < 0) this.typed = current;
     this.at += 1;
@@ -47,26 +43,10 @@ export class PromptHistory {
   newer(): string | null {
     if (this.at < 0) return null;
     this.at -= 1;
-    return this.at < 0 ? this.typed : (read<string[]>(this.kept, HISTORY, [])[this.at] ?? null);
+    return this.at < 0 ? this.typed : (readStored<string[]>(HISTORY, [], this.storage)[this.at] ?? null);
   }
 
   reset(): void {
     this.at = -1;
-  }
-}
-
-export function read<Value>(kept: Kept, key: string, otherwise: Value): Value {
-  try {
-    return (JSON.parse(kept.getItem(key) ?? "null") as Value | null) ?? otherwise;
-  } catch {
-    return otherwise;
-  }
-}
-
-export function write(kept: Kept, key: string, value: unknown): void {
-  try {
-    kept.setItem(key, JSON.stringify(value));
-  } catch {
-    // The browser's room is full: a draft that is not kept is no reason to stop typing.
   }
 }

@@ -1,4 +1,4 @@
-/** A conversation as Markdown, as the service writes it: to copy, or as a file. */
+/** Exports a conversation as Markdown, which the service renders: to the clipboard, or to a file. */
 import { download, text } from "../api/http";
 
 const pathOf = (session: string) => `/sessions/${session}/export`;

@@ -1,6 +1,6 @@
-/** A scroller that stays at its end while what is in it grows, until its user scrolls up. */
+/** Keeps a scroll container at its end while its content grows, until the user scrolls up. */
 
-const NEAR = 48; // px from the end that count as the end
+const NEAR = 48; // px: closer than this is "at the end"
 
 export function pinned(scroller: () => HTMLElement | undefined) {
   let isPinned = $state(true);
@@ -19,7 +19,7 @@ export function pinned(scroller: () => HTMLElement | undefined) {
     if (element === undefined) return;
     const { scrollTop, scrollHeight, clientHeight } = element;
     const isAtEnd = scrollHeight - scrollTop - clientHeight < NEAR;
-    // What shrinks moves the scroller too, and nobody scrolled.
+    // Shrinking content also moves the container, without a scroll by the user.
     const wentUp = scrollTop < lastTop - 1 && scrollHeight >= lastHeight;
     if (isAtEnd) isPinned = true;
     else if (wentUp) isPinned = false;

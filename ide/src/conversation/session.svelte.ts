@@ -1,13 +1,13 @@
-/** One session, watched: its turns, and what a person does in it. */
-import { ApiError } from "../api/http";
+/** Watches one session: its turns, and the user's actions in it. */
+import { ApiError, errorText } from "../api/http";
 import * as api from "../api/resources";
+import { isOver } from "../api/turn-status";
 import type {
   Answer,
   ChatSession,
   ChatTurn,
   DroneRegistration,
   Inquiry,
-  Pushes,
   SessionLock,
   TurnEvent,
   WorkspaceMode,
@@ -15,15 +15,11 @@ import type {
 import { StreamCursor } from "../live/cursor";
 import { FrameBatch } from "../live/frames";
 import type { Connection } from "../live/connection.svelte";
-import { Meanwhile } from "../live/meanwhile";
+import { PushTracker } from "../live/push-tracker";
 import { TurnView } from "./turn.svelte";
 import { newId } from "./ids";
 
 const OLDER = 100; // turns at a time
-const EVENT_TYPES = [
-  ...["thinking", "response", "toolStarted", "toolOutput", "toolCall", "step", "steered", "notice", "inquiryAsked"],
-  ...["inquiryAnswered", "compacted", "checkpoint", "titled", "workOrderComplete"],
-] as (TurnEvent["type"] & keyof Pushes)[];
 
 export class SessionView {
   doc = $state.raw<ChatSession | null>(null);
@@ -31,16 +27,16 @@ export class SessionView {
   turns = $state.raw<TurnView[]>([]);
   lock = $state.raw<SessionLock | null>(null);
   workspaceMode = $state<WorkspaceMode>("idle");
-  /** Whether everything that the service has was asked for since the connection stands. */
+  /** Whether the session was loaded since the connection was last opened. */
   isCurrent = $state(false);
   error = $state<string | null>(null);
-  /** Where older turns go on; null when there are none. */
+  /** The cursor for the next page of older turns; null if there are none. */
   olderThan = $state<string | null>(null);
   isLoadingOlder = $state(false);
 
   private readonly cursor = new StreamCursor();
   private readonly batch = new FrameBatch<TurnEvent>((events) => this.applyAll(events));
-  private readonly meanwhile = new Meanwhile();
+  private readonly pushTracker = new PushTracker();
   private stops: (() => void)[] = [];
   private isLoaded = false;
   private selecting: Promise<void> | null = null;
@@ -51,11 +47,13 @@ export class SessionView {
     private readonly connection: Connection,
   ) {}
 
-  /** Watches until `close`. */
+  /** Watches the session until `close`. */
   open(): void {
     const { connection } = this;
     this.stops = [
-      ...EVENT_TYPES.map((type) => connection.on(type, (event) => this.receive(event as TurnEvent))),
+      connection.onAny((name, payload) => {
+        if (isTurnEvent(name, payload)) this.receive(payload);
+      }),
       connection.on("turnStatus", ({ turn }) => {
         if (turn.session === this.id) this.putTurn(turn);
       }),
@@ -69,8 +67,8 @@ export class SessionView {
         if (change.chatSessionId === this.id) this.push("workspaceMode", change.mode);
       }),
       connection.on("droneStatus", ({ drone }) => {
-        // What another session does there is about the same files. While a turn of ours runs, `workspaceMode` says it: word
-        // of the drone may be older, and come later.
+        // Other sessions of the drone work on the same files. While a turn of this session runs, only `workspaceMode`
+        // counts, because a drone status may be older and arrive later.
         if (this.isOn(drone) && drone.turn !== this.running?.id) this.push("workspaceMode", drone.workspaceMode);
       }),
       connection.on("inquiryChanged", ({ inquiry }) => {
@@ -94,7 +92,7 @@ export class SessionView {
     return this.turns.find((turn) => turn.doc.status === "processing") ?? null;
   }
 
-  /** What waits for its user's answer. */
+  /** The question that waits for the user's answer. */
   get waiting(): Inquiry | null {
     for (const item of this.running?.items ?? []) {
       if (item.kind === "inquiry" && item.inquiry.status === "pending") return item.inquiry;
@@ -102,7 +100,7 @@ export class SessionView {
     return null;
   }
 
-  /** Whether this drone holds the session's workspace. */
+  /** Whether `drone` holds the session's workspace. */
   isOn(drone: DroneRegistration): boolean {
     if (this.doc === null) return false;
     if (this.doc.workspaceId !== null) return drone.workspaceId === this.doc.workspaceId;
@@ -117,11 +115,11 @@ export class SessionView {
     return this.turns.at(-1) ?? null;
   }
 
-  /** Stores a prompt. The same id is the same prompt, however often it is sent. */
+  /** Stores a prompt. `promptId` makes repeats safe: the service stores each id once. */
   async submit(content: string, promptId: string, images: string[] = []): Promise<void> {
-    const asked = { chatSessionId: this.id, content, promptId };
-    // An older service knows nothing of images: they are named only where there are some.
-    const { turn } = await this.connection.call("submitPrompt", images.length ? { ...asked, images } : asked);
+    const prompt = { chatSessionId: this.id, content, promptId };
+    // An older service refuses the field `images`, so it is sent only with images.
+    const { turn } = await this.connection.call("submitPrompt", images.length ? { ...prompt, images } : prompt);
     this.putTurn(turn);
   }
 
@@ -137,7 +135,7 @@ export class SessionView {
     }
   }
 
-  /** Puts what waits in this order, by `promptId`. */
+  /** Reorders the queued prompts. `prompts` holds their `promptId`s. */
   async reorder(prompts: string[]): Promise<void> {
     const queue = await api.putQueueOrder(this.id, prompts);
     for (const turn of queue.items) this.putTurn(turn);
@@ -172,7 +170,7 @@ export class SessionView {
     }
   }
 
-  /** Fetches what a turn that is over said and did. */
+  /** Loads the events of a finished turn. */
   async loadTurn(turn: TurnView): Promise<void> {
     if (turn.source !== "none") return;
     turn.source = "loading";
@@ -182,7 +180,7 @@ export class SessionView {
       turn.load(events);
     } catch (error) {
       turn.source = "none";
-      turn.loadError = error instanceof Error ? error.message : String(error);
+      turn.loadError = errorText(error);
     }
   }
 
@@ -191,7 +189,7 @@ export class SessionView {
   }
 
   private push<Name extends "doc" | "lock" | "workspaceMode">(name: Name, value: this[Name]): void {
-    this.meanwhile.pushed(name);
+    this.pushTracker.pushed(name);
     this[name] = value;
   }
 
@@ -212,7 +210,7 @@ export class SessionView {
   private applyAll(events: TurnEvent[]): void {
     for (const event of events) {
       const turn = this.turnOf(event.turnId);
-      // A turn that nobody told us of yet: its document is on its way, and what it says is kept for it.
+      // The document of a new turn may arrive after its first events: they wait for it.
       if (turn !== null) turn.apply(event);
       else this.early.set(event.turnId, [...(this.early.get(event.turnId) ?? []), event]);
     }
@@ -237,7 +235,7 @@ export class SessionView {
   private async selectNow(): Promise<void> {
     try {
       const asks = this.connection.call("selectSession", { chatSessionId: this.id, after: this.cursor.last });
-      const [reply, newer] = await this.meanwhile.during(asks);
+      const [reply, newer] = await this.pushTracker.track(asks);
       const isFirst = !this.isLoaded;
       this.isLoaded = true;
       if (!newer.has("doc")) this.doc = reply.session;
@@ -252,8 +250,8 @@ export class SessionView {
       this.error = null;
       this.isCurrent = true;
     } catch (error) {
-      if (error instanceof ApiError && error.code === "serverUnreachable") return; // the next connection selects
-      this.error = error instanceof Error ? error.message : String(error);
+      if (error instanceof ApiError && error.code === "serverUnreachable") return; // the reconnect selects it
+      this.error = errorText(error);
     }
   }
 
@@ -262,9 +260,9 @@ export class SessionView {
   }
 
   private putTurn(doc: ChatTurn): void {
-    // What was said before it comes before it, though it waits for its frame.
+    // Apply the events that arrived before the document first.
     this.batch.flushNow();
-    // One that was moved in the queue has another id from then on; what was said of the old one may come late.
+    // Reordering the queue gives a turn a new id. Documents with the old id may arrive late.
     if (this.turns.some((turn) => turn.doc.formerIds.includes(doc._id))) return;
     if (this.turns.some((turn) => doc.formerIds.includes(turn.id))) {
       this.turns = this.turns.filter((turn) => !doc.formerIds.includes(turn.id));
@@ -283,6 +281,7 @@ export class SessionView {
   }
 }
 
-function isOver(turn: ChatTurn): boolean {
-  return turn.status === "finished" || turn.status === "error" || turn.status === "cancelled";
+/** Recognises an event by its shape, not by a list: an event type of a newer service has a `seq` that counts, too. */
+function isTurnEvent(name: string, payload: unknown): payload is TurnEvent {
+  return typeof payload === "object" && payload !== null && "seq" in payload && "type" in payload && payload.type === name;
 }

@@ -1,10 +1,10 @@
-/** What a prompt that begins with a slash does: commands of the page, by name. */
+/** Slash commands: a prompt such as `/new` runs a command of the page. */
 import { t } from "../text";
 
 export interface SlashCommand {
   name: string;
   says: string;
-  /** The id of the command that it stands for. */
+  /** The id of the page command. */
   command: string;
 }
 
@@ -23,7 +23,7 @@ export const SLASH_COMMANDS: SlashCommand[] = [
   { name: "copy", says: t.slash.copy, command: "copy" },
 ];
 
-/** Those that `typed` may become; none where it is a prompt. */
+/** Returns the slash commands that begin with `typed`; empty if `typed` is an ordinary prompt. */
 export function slashCommands(typed: string): SlashCommand[] {
   const match = /^\/([a-z]*)$/.exec(typed);
   return match === null ? [] : SLASH_COMMANDS.filter((command) => command.name.startsWith(match[1]!));

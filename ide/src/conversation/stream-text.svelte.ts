@@ -1,15 +1,15 @@
-/** A text that is being written, as the page shows it. */
+/** A text that the model is writing, split into rendered blocks. */
 import { type Block, GrowingMarkdown, type Tail } from "../markdown/blocks";
 
-const LONG_TAIL = 8192; // characters; what is not frozen is rendered anew with each piece
+const LONG_TAIL = 8192; // characters; each delta renders the tail again
 const LONG_TAIL_MS = 100;
 
 export class StreamText {
   frozen = $state.raw<Block[]>([]);
   tail = $state.raw<Tail>({ source: "", fence: null });
-  /** Whether no more comes. */
+  /** Whether the text is complete. */
   isDone = $state(false);
-  /** All of it. Not reactive: for copying and comparing. */
+  /** The whole text. Not reactive: for copying and comparing. */
   text = "";
 
   private growing = new GrowingMarkdown();
@@ -27,7 +27,7 @@ export class StreamText {
     this.take();
   }
 
-  /** The end of it; `whole` is what it really was, where that is known. */
+  /** Ends the text. `whole` replaces it if given: a step holds the complete text. */
   finish(whole?: string): void {
     if (this.isDone && (whole === undefined || whole === this.text)) return;
     if (whole?.startsWith(this.text)) {

@@ -1,4 +1,4 @@
-/** What a tool call is about, read from its parameters: tools are many, and their parameters say more than their names. */
+/** Describes tool calls by their parameters, because parameters are more uniform than tool names. */
 import { type DiffLine, diffOf, parsePatch } from "../diff/lines";
 
 export type Params = Record<string, unknown>;
@@ -43,7 +43,7 @@ export function kindOf(name: string, params: Params): ToolKind {
 
 const TARGETS = ["command", "pattern", "query", "url", "question", "path", "name", "description", "prompt"];
 
-/** One line that says what the call is about. */
+/** Returns a summary of the call in one line. */
 export function targetOf(params: Params): string {
   const own = firstText(params, TARGETS);
   if (own === null) {
@@ -55,7 +55,7 @@ export function targetOf(params: Params): string {
   return line + within;
 }
 
-/** The one file that a call is about, and where in it; null where it is about none, or several. */
+/** Returns the file, and the place in it, that a call concerns; null if it concerns none or several. */
 export function placeOf(name: string, params: Params): { path: string; line: number | null; text: string | null } | null {
   const kind = kindOf(name, params);
   if ((kind !== "read" && kind !== "edit") || typeof params.path !== "string" || params.path === "") return null;
@@ -73,7 +73,7 @@ function firstText(params: Params, keys: string[]): string | null {
   return null;
 }
 
-/** The changes of files that a call asks for, by its parameters. */
+/** Returns the file changes in the parameters of a call. */
 export function editsOf(name: string, params: Params): FileEdit[] {
   const path = typeof params.path === "string" ? params.path : "";
   const patch = firstText(params, ["patch", "diff"]);
@@ -106,7 +106,7 @@ const STATES: Record<string, TodoEntry["state"]> = {
   dropped: "dropped",
 };
 
-/** The list that a call of the todo tool writes; null when the call is none. */
+/** Returns the list that a call of the todo tool writes; null for other calls. */
 export function todoOf(name: string, params: Params): TodoEntry[] | null {
   if (kindOf(name, params) !== "todo") return null;
   const list = [params.items, params.todos, params.entries].find(Array.isArray);

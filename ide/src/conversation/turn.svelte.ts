@@ -1,4 +1,5 @@
-/** A turn as the page shows it: what its events add up to. The same for a live stream, a replay, and what is stored. */
+/** Builds the view of a turn from its events. Live streams, replays and stored events give the same view. */
+import { isOver } from "../api/turn-status";
 import type {
   ChatTurn,
   Compacted,
@@ -16,13 +17,13 @@ import { editsOf, type Params, type TodoEntry, todoOf } from "./tools";
 import { tally } from "../diff/lines";
 
 const NO_USAGE = { inputTokens: 0, cachedInputTokens: 0, thinkingTokenCount: 0, responseTokens: 0 };
-const FRESH_INQUIRY = {
+const INQUIRY_DEFAULTS = {
   ...{ status: "pending" as const, detail: "", isDiff: false, choices: [], takesText: false, verdicts: [], rule: null },
   ...{ answer: null, answeredAt: null },
 };
-const MOST_OUTPUT = 100_000; // characters of live output that are kept; the whole comes with the result
+const MAX_OUTPUT = 100_000; // characters of live output; the result has the rest
 
-export class WrittenItem {
+export class ModelTextItem {
   readonly kind: "thinking" | "text";
   readonly text = new StreamText();
   constructor(
@@ -39,7 +40,7 @@ export type ToolState = "running" | "done" | "failed" | "denied" | "unknown";
 export class ToolItem {
   readonly kind = "tool";
   state = $state<ToolState>("running");
-  /** What it has printed so far. */
+  /** The output so far. */
   output = $state("");
   isOutputCut = $state(false);
   result = $state.raw<ToolCall | null>(null);
@@ -60,8 +61,8 @@ export class ToolItem {
 
   print(piece: string): void {
     const all = this.output + piece;
-    this.isOutputCut ||= all.length > MOST_OUTPUT;
-    this.output = all.slice(-MOST_OUTPUT);
+    this.isOutputCut ||= all.length > MAX_OUTPUT;
+    this.output = all.slice(-MAX_OUTPUT);
   }
 
   end(event: ToolCall): void {
@@ -82,7 +83,7 @@ export class InquiryItem {
 }
 
 export type Item =
-  | WrittenItem
+  | ModelTextItem
   | ToolItem
   | InquiryItem
   | { kind: "step"; id: number; step: Step }
@@ -102,18 +103,18 @@ export class TurnView {
   items = $state.raw<Item[]>([]);
   todo = $state.raw<TodoEntry[] | null>(null);
   changed = $state.raw<ChangedFile[]>([]);
-  /** Tokens that the last model call read and wrote: what the context holds. */
+  /** Tokens in the context: the input and output of the last model call. */
   contextTokens = $state<number | null>(null);
-  /** Where its content comes from: the stream, what is stored (to be asked for), or nowhere yet. */
+  /** Where the content comes from: the live stream, the stored events, or nowhere yet. */
   source = $state<"none" | "loading" | "stored" | "stream">("none");
   loadError = $state<string | null>(null);
-  /** Whether its drone keeps checkpoints: it can be asked what changed, then. */
+  /** Whether the drone makes checkpoints. If so, the service can return a diff of the turn. */
   hasCheckpoints = $state(false);
 
   private nextId = 0;
-  private writing: { thinking: WrittenItem | null; text: WrittenItem | null } = { thinking: null, text: null };
+  private openTexts: { thinking: ModelTextItem | null; text: ModelTextItem | null } = { thinking: null, text: null };
   private tools = new Map<string, ToolItem>();
-  /** While it runs: to begin anew where a later epoch takes the place of the end. */
+  /** The events of a running turn, for `rewind`. */
   private events: TurnEvent[] = [];
 
   constructor(doc: ChatTurn) {
@@ -125,14 +126,14 @@ export class TurnView {
   }
 
   get isOver(): boolean {
-    return this.doc.status === "finished" || this.doc.status === "error" || this.doc.status === "cancelled";
+    return isOver(this.doc);
   }
 
-  /** Takes newer word of where it stands; an older one is not news. */
+  /** Replaces the document of the turn, unless `doc` is older. */
   update(doc: ChatTurn): void {
     const isOlder = doc.epoch < this.doc.epoch || (doc.epoch === this.doc.epoch && doc.lastSeq < this.doc.lastSeq);
-    if (isOlder && !(isEnd(doc) && !this.isOver)) return;
-    if (this.isOver && !isEnd(doc)) return;
+    if (isOlder && !(isOver(doc) && !this.isOver)) return;
+    if (this.isOver && !isOver(doc)) return;
     this.doc = doc;
     if (this.isOver) this.settle();
   }
@@ -146,7 +147,7 @@ export class TurnView {
     this.show(event);
   }
 
-  /** Forgets its events from `seq` on: others take their place. */
+  /** Drops the events from `seq` on: events of a later epoch replace them. */
   rewind(seq: number): void {
     const kept = this.events.filter((event) => event.seq < seq);
     this.clear();
@@ -154,7 +155,7 @@ export class TurnView {
     for (const event of kept) this.show(event);
   }
 
-  /** Its content as it is stored, in the place of nothing. */
+  /** Shows the stored events. Does nothing if live events are shown already. */
   load(events: TurnEvent[]): void {
     if (this.source === "stream") return;
     this.clear();
@@ -167,10 +168,10 @@ export class TurnView {
     return this.items.find((item): item is InquiryItem => item.kind === "inquiry" && item.inquiry._id === id) ?? null;
   }
 
-  /** Shows a question that is known from elsewhere, or brings it up to date. */
+  /** Adds or updates a question that did not come as an event of the turn. */
   putInquiry(given: Inquiry): void {
-    // What a drone leaves out of an event is as it is at first.
-    const inquiry = { ...FRESH_INQUIRY, ...given };
+    // A drone leaves out fields that have their default value.
+    const inquiry = { ...INQUIRY_DEFAULTS, ...given };
     const known = this.inquiry(inquiry._id);
     if (known !== null) known.inquiry = inquiry;
     else if (inquiry.status === "pending") this.add(new InquiryItem(this.nextId++, inquiry));
@@ -180,7 +181,7 @@ export class TurnView {
     this.items = [];
     this.todo = null;
     this.changed = [];
-    this.writing = { thinking: null, text: null };
+    this.openTexts = { thinking: null, text: null };
     this.tools.clear();
     this.events = [];
     this.hasCheckpoints = false;
@@ -190,13 +191,13 @@ export class TurnView {
     this.items = [...this.items, item];
   }
 
-  private written(kind: "thinking" | "text", since: string): WrittenItem {
-    const open = this.writing[kind];
+  private modelText(kind: "thinking" | "text", since: string): ModelTextItem {
+    const open = this.openTexts[kind];
     if (open !== null) return open;
-    const made = new WrittenItem(this.nextId++, kind, since);
-    this.writing[kind] = made;
-    // What was thought comes before what was said, whichever was heard first.
-    const at = kind === "thinking" && this.writing.text !== null ? this.items.indexOf(this.writing.text) : this.items.length;
+    const made = new ModelTextItem(this.nextId++, kind, since);
+    this.openTexts[kind] = made;
+    // Thinking stands before the answer, also if its first delta arrives later.
+    const at = kind === "thinking" && this.openTexts.text !== null ? this.items.indexOf(this.openTexts.text) : this.items.length;
     this.items = this.items.toSpliced(at, 0, made);
     return made;
   }
@@ -204,11 +205,11 @@ export class TurnView {
   private show(event: TurnEvent): void {
     switch (event.type) {
       case "thinking":
-        this.written("thinking", event.at).text.push(event.content);
+        this.modelText("thinking", event.at).text.push(event.content);
         break;
       case "response":
-        this.writing.thinking?.text.finish();
-        this.written("text", event.at).text.push(event.content);
+        this.openTexts.thinking?.text.finish();
+        this.modelText("text", event.at).text.push(event.content);
         break;
       case "step":
         this.endStep(event);
@@ -236,12 +237,12 @@ export class TurnView {
         this.contextTokens = event.tokensAfter;
         break;
       case "inquiryAsked":
-        this.asked(event.inquiry);
+        this.placeInquiry(event.inquiry);
         break;
       case "inquiryAnswered": {
-        const asked = this.inquiry(event.answer.inquiryId);
-        if (asked !== null) {
-          asked.inquiry = { ...asked.inquiry, status: event.answer.status, answer: event.answer.answer };
+        const item = this.inquiry(event.answer.inquiryId);
+        if (item !== null) {
+          item.inquiry = { ...item.inquiry, status: event.answer.status, answer: event.answer.answer };
         }
         break;
       }
@@ -260,6 +261,8 @@ export class TurnView {
         };
         this.settle();
         break;
+      default:
+        event satisfies never; // svelte-check fails on an event without a case; one of a newer service is ignored
     }
   }
 
@@ -275,20 +278,20 @@ export class TurnView {
   }
 
   private endStep(event: Step): void {
-    // What a drone leaves out of an event is zero.
+    // A drone leaves out counts that are zero.
     const step = { ...event, usage: { ...NO_USAGE, ...event.usage } };
     const { thinking = "", content = "" } = step.message;
-    if (thinking !== "") this.written("thinking", step.at).text.finish(thinking);
-    if (content !== "") this.written("text", step.at).text.finish(content);
-    this.writing.thinking?.text.finish();
-    this.writing.text?.text.finish();
-    this.writing = { thinking: null, text: null };
+    if (thinking !== "") this.modelText("thinking", step.at).text.finish(thinking);
+    if (content !== "") this.modelText("text", step.at).text.finish(content);
+    this.openTexts.thinking?.text.finish();
+    this.openTexts.text?.text.finish();
+    this.openTexts = { thinking: null, text: null };
     this.contextTokens = step.usage.inputTokens + step.usage.responseTokens;
     this.add({ kind: "step", id: this.nextId++, step });
   }
 
-  /** Its place is here, wherever earlier word of it from elsewhere had put it. */
-  private asked(inquiry: Inquiry): void {
+  /** Puts the question at this place, also if it was shown earlier at another one. */
+  private placeInquiry(inquiry: Inquiry): void {
     const known = this.inquiry(inquiry._id);
     if (known === null) this.putInquiry(inquiry);
     else this.items = [...this.items.filter((item) => item !== known), known];
@@ -320,19 +323,15 @@ export class TurnView {
     this.changed = before ? this.changed.map((known) => (known === before ? now : known)) : [...this.changed, now];
   }
 
-  /** It is over: nothing in it goes on. */
+  /** Ends everything that still runs in the view, because the turn is over. */
   private settle(): void {
-    this.writing.thinking?.text.finish();
-    this.writing.text?.text.finish();
+    this.openTexts.thinking?.text.finish();
+    this.openTexts.text?.text.finish();
     for (const tool of this.tools.values()) if (tool.state === "running") tool.state = "unknown";
     for (const item of this.items) {
       if (item.kind !== "inquiry" || item.inquiry.status !== "pending") continue;
-      item.inquiry = { ...item.inquiry, status: "withdrawn" }; // nobody waits for its answer any more
+      item.inquiry = { ...item.inquiry, status: "withdrawn" }; // the turn no longer waits for the answer
     }
     this.events = [];
   }
-}
-
-function isEnd(doc: ChatTurn): boolean {
-  return doc.status === "finished" || doc.status === "error" || doc.status === "cancelled";
 }

@@ -1,4 +1,4 @@
-/** How one conversation is shown, for all its parts. */
+/** The view state that the parts of one conversation share. */
 import { createContext } from "svelte";
 
 import { Comments } from "../review/comments.svelte";
@@ -6,41 +6,41 @@ import { mentionOf } from "./mentions";
 import type { SessionView } from "./session.svelte";
 import type { TurnView } from "./turn.svelte";
 
-/** What a conversation's parts ask of the page that they are on. */
-export interface Asks {
-  /** Puts a text into the composer, in the place of what is there. */
+/** The actions that the page offers to the parts of a conversation. */
+export interface PageActions {
+  /** Replaces the text of the composer. */
   compose: (text: string) => void;
-  /** Puts a text into the composer where the caret is. */
+  /** Inserts a text into the composer at the caret. */
   insert: (text: string) => void;
-  /** Asks whether to go back to before a turn. */
+  /** Opens the dialog that reverts to before a turn. */
   askRevert: (turn: TurnView) => void;
-  /** Opens the review: of a turn's changes, or of the newest ones. */
+  /** Opens the review of a turn's changes, or of the newest changes. */
   review: (turn?: TurnView) => void;
 }
 
 export class View {
-  /** Set: every tool card is open, or closed. */
+  /** Opens or closes all tool cards; null leaves each card as it is. */
   areToolsOpen = $state<boolean | null>(null);
 
-  /** What was said of lines, and goes with the next prompt. */
+  /** The comments on lines that the next prompt sends. */
   readonly comments: Comments;
-  readonly compose: Asks["compose"];
-  readonly askRevert: Asks["askRevert"];
-  readonly review: Asks["review"];
-  private readonly insert: Asks["insert"];
+  readonly compose: PageActions["compose"];
+  readonly askRevert: PageActions["askRevert"];
+  readonly review: PageActions["review"];
+  private readonly insert: PageActions["insert"];
 
   constructor(
     readonly session: SessionView,
-    asks: Asks,
+    actions: PageActions,
   ) {
     this.comments = new Comments(session.id);
-    this.compose = asks.compose;
-    this.askRevert = asks.askRevert;
-    this.review = asks.review;
-    this.insert = asks.insert;
+    this.compose = actions.compose;
+    this.askRevert = actions.askRevert;
+    this.review = actions.review;
+    this.insert = actions.insert;
   }
 
-  /** Names a file, or lines of it from 1, in the prompt that is being written. */
+  /** Inserts a mention of a file, or of its lines (counted from 1), into the composer. */
   mention(path: string, fromLine?: number, toLine?: number): void {
     this.insert(mentionOf(path, fromLine, toLine));
   }

@@ -1,10 +1,10 @@
-/** A file's unified diff by its changes: each a run of lines that came and went, with what is around it. */
+/** Parses the unified diff of one file into changes: runs of added and removed lines, with their context. */
 
 export interface HunkLine {
   kind: "same" | "added" | "removed";
-  /** As it is in the file, with its line break; the last line of a file may have none. */
+  /** The line with its line break, byte for byte. The last line of a file may have no line break. */
   raw: string;
-  /** Line numbers, from 1; null where the line is in the other text alone. */
+  /** Line numbers from 1; null if the line is only in the other text. */
   old: number | null;
   new: number | null;
 }
@@ -13,30 +13,30 @@ export type Side = "old" | "new";
 
 export interface Change {
   lines: HunkLine[];
-  /** Unchanged lines straight above and below, up to the next change: what the change is found by. */
+  /** The unchanged lines directly above and below, up to the next change. They locate the change. */
   before: HunkLine[];
   after: HunkLine[];
-  /** How many lines of each text come before `lines`. */
+  /** The number of lines before `lines` in each text. */
   at: Record<Side, number>;
 }
 
 export type Part =
   | { kind: "change"; change: Change }
   | { kind: "same"; lines: HunkLine[] }
-  /** Lines that the diff leaves out, after so many of the new text; the last one's count is not known. */
+  /** Lines that the diff leaves out, with the lines of the new text before them. The size of the last gap is unknown. */
   | { kind: "gap"; at: Record<Side, number>; count: number | null };
 
 export interface Patch {
   parts: Part[];
   changes: Change[];
-  /** Such as 100755 or 120000 (a symlink), where the diff says so: of a file that came or went, or whose mode changed. */
+  /** The mode, such as 100755 or 120000 (a symlink). A diff has it for added, deleted and mode-changed files. */
   mode: Record<Side, string | null>;
 }
 
 const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/;
-const JOINED = 1; // so many unchanged lines between two runs leave them one change
+const JOINED = 1; // up to this many unchanged lines between two runs: one change
 
-/** Reads what git prints of one file. Lines are kept byte for byte, carriage returns too. */
+/** Parses git's diff of one file. Keeps lines byte for byte, with carriage returns. */
 export function patchOf(diff: string): Patch {
   const patch: Patch = { parts: [], changes: [], mode: { old: null, new: null } };
   const shown: Record<Side, number> = { old: 0, new: 0 };
@@ -48,7 +48,7 @@ export function patchOf(diff: string): Patch {
     const head = HUNK.exec(rows[n]!);
     if (head === null) continue;
     const left = { old: Number(head[2] ?? 1), new: Number(head[4] ?? 1) };
-    // Of no lines, git names the line that they would come after.
+    // For an empty side, git gives the line before it.
     const at = { old: Number(head[1]) - (left.old ? 1 : 0), new: Number(head[3]) - (left.new ? 1 : 0) };
     if (at.new > shown.new) patch.parts.push({ kind: "gap", at: { ...shown }, count: at.new - shown.new });
     const lines: HunkLine[] = [];
@@ -103,23 +103,23 @@ function addParts(patch: Patch, lines: HunkLine[]): void {
   });
 }
 
-/** The number of the first line of a side in a change, or of what comes after it: 1 in a file of which nothing is. */
+/** Returns the number of a change's first line on one side, or of the line after it if that side is empty. */
 function numberAfter(own: HunkLine[], side: Side, lines: HunkLine[]): number {
   const from = lines.indexOf(own[0]!);
   return lines.slice(from).find((line) => line[side] !== null)?.[side] ?? 1;
 }
 
-/** The lines of a side: those that came, or that went, and what is unchanged between them. */
+/** Returns the lines of one side: its added or removed lines, with the unchanged lines between them. */
 export function linesOf(change: Change, side: Side): HunkLine[] {
   return change.lines.filter((line) => line[side] !== null);
 }
 
-/** A line as it is shown. */
+/** Converts a line for display. */
 export function shownText(raw: string): string {
   return raw.replace(/\r?\n$/, "");
 }
 
-/** A text line by line, each with its line break. */
+/** Splits a text into lines, each with its line break. */
 export function piecesOf(text: string): string[] {
   return text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
 }

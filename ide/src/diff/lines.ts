@@ -1,16 +1,16 @@
-/** Diffs by line: made of two texts, and read from unified ones. */
+/** Computes line diffs of two texts, and parses unified diffs. */
 
 export interface DiffLine {
   kind: "same" | "added" | "removed" | "hunk";
   text: string;
-  /** Line numbers, from 1, in the old and the new text; null where the line is in the other alone. */
+  /** Line numbers from 1 in the old and the new text; null if the line is only in the other one. */
   old: number | null;
   new: number | null;
 }
 
-const MOST_CELLS = 4_000_000; // of the table: 2,000 x 2,000 lines, 30 ms
+const MAX_CELLS = 4_000_000; // of the table: 2,000 x 2,000 lines, 30 ms
 
-/** What changes from `before` to `after`, line by line, all lines shown. */
+/** Returns the diff from `before` to `after`, with all unchanged lines. */
 export function diffOf(before: string, after: string): DiffLine[] {
   const a = linesOf(before);
   const b = linesOf(after);
@@ -40,9 +40,9 @@ function linesOf(text: string): string[] {
   return lines;
 }
 
-/** By the longest common subsequence; too large for that, everything goes and comes anew. */
+/** Diffs by the longest common subsequence. If the texts are too large for that, removes all lines and adds all lines. */
 export function longest(a: string[], b: string[]): ["same" | "added" | "removed", string][] {
-  if (a.length * b.length > MOST_CELLS) {
+  if (a.length * b.length > MAX_CELLS) {
     return [...a.map((l) => ["removed", l] as const), ...b.map((l) => ["added", l] as const)].map(([k, l]) => [k, l]);
   }
   const width = b.length + 1;
@@ -74,13 +74,12 @@ export function longest(a: string[], b: string[]): ["same" | "added" | "removed"
 
 const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/;
 
-/** Every line of a unified diff, of one file or several. What is not a line of a file has the kind `hunk` and all of its
- * text: no line is left out, whatever it begins with. */
+/** Parses a unified diff of one or more files. Headers get the kind `hunk` and keep their text: no line is lost. */
 export function parseUnified(diff: string): DiffLine[] {
   const lines: DiffLine[] = [];
   let oldAt = 0;
   let newAt = 0;
-  // A line that begins with `---` is a header or was removed: the hunk says how many lines it has.
+  // A line that begins with `---` is a header or a removed line: the hunk's line counts decide.
   let oldLeft = 0;
   let newLeft = 0;
   for (const line of linesOf(diff)) {
@@ -108,7 +107,7 @@ export function parseUnified(diff: string): DiffLine[] {
 
 const HEADER = /^(?:diff --git |index |--- |(?:new|old|new file|deleted file) mode |(?:similarity|rename|copy) )/;
 
-/** A patch by file: a unified diff, or one between `*** Begin Patch` and `*** End Patch`. */
+/** Splits a patch by file. It is a unified diff, or stands between `*** Begin Patch` and `*** End Patch`. */
 export function parsePatch(patch: string): { path: string; lines: DiffLine[] }[] {
   const files: { path: string; lines: DiffLine[] }[] = [];
   const isUnified = looksUnified(patch);
@@ -127,7 +126,7 @@ export function parsePatch(patch: string): { path: string; lines: DiffLine[] }[]
   return files;
 }
 
-/** Whether a patch that a tool is given is a unified diff. Not for approvals: the inquiry says what its detail is. */
+/** Whether a tool's patch is a unified diff. Approvals do not need it: an inquiry has `isDiff`. */
 function looksUnified(text: string): boolean {
   return /^(?:diff --git |--- )/m.test(text) && /^@@ -\d/m.test(text);
 }

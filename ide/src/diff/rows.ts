@@ -1,8 +1,8 @@
-/** A change's lines as rows: one below the other, or old and new side by side; white space that differs left out. */
+/** Arranges the lines of a change as rows: in one column, or old and new side by side. Can hide white space changes. */
 import type { Change, HunkLine } from "./hunks";
 import { longest } from "./lines";
 
-/** Both where a line is unchanged, or is shown as such. */
+/** Both are set for a line that is unchanged, or shown as unchanged. */
 export interface Row {
   old: HunkLine | null;
   new: HunkLine | null;
@@ -36,7 +36,7 @@ export function rowsOf(lines: HunkLine[], looks: Looks): Row[] {
   return rows;
 }
 
-/** Whether two different lines are beside each other. */
+/** Whether the row has two different lines side by side. */
 export function isPair(row: Row): boolean {
   return row.old !== null && row.new !== null && row.old !== row.new && bare(row.old) !== bare(row.new);
 }
@@ -72,7 +72,7 @@ function withoutSpace(removed: HunkLine[], added: HunkLine[], looks: Looks): Row
 
 const bare = (line: HunkLine) => line.raw.replace(/\s+/g, "");
 
-/** Whether nothing but white space differs. */
+/** Whether only white space differs. */
 export function isSpaceOnly(change: Change): boolean {
   const all = (kind: HunkLine["kind"]) =>
     change.lines.filter((line) => line.kind === kind).map(bare).join("");

@@ -1,4 +1,4 @@
-/** Two versions of a file in one editor: what differs is marked, and each difference can be decided. */
+/** Shows two versions of a file in one editor. It marks each difference and lets the user choose a side. */
 import { acceptChunk, getChunks, goToNextChunk, goToPreviousChunk, rejectChunk, unifiedMergeView } from "@codemirror/merge";
 import { Compartment, EditorState } from "@codemirror/state";
 import { EditorView } from "@codemirror/view";
@@ -9,11 +9,11 @@ import { languageOf } from "./languages";
 
 export interface CompareOptions {
   path: string;
-  /** What is on disk: shown as what was removed. */
+  /** The text on disk: its lines are shown as removed. */
   theirs: string;
-  /** What becomes of it here; it can be edited. */
+  /** The result, which the user can edit. */
   mine: string;
-  /** How many differences are not decided. */
+  /** Called with the number of undecided differences. */
   counted: (left: number) => void;
 }
 
@@ -34,7 +34,7 @@ export class Comparison {
           original: options.theirs,
           mergeControls: button,
           collapseUnchanged: { margin: 3, minSize: 8 },
-          syntaxHighlightDeletions: false, // parts of files are no files
+          syntaxHighlightDeletions: false, // a parser needs a whole file
         }),
         EditorView.updateListener.of((update) => count(update.state)),
       ],
@@ -57,13 +57,13 @@ export class Comparison {
     this.view.focus();
   }
 
-  /** Keeps all mine, or takes all of theirs, of what is not decided. */
+  /** Decides all open differences for one side. */
   decideAll(how: "accept" | "reject"): void {
     const decide = how === "accept" ? acceptChunk : rejectChunk;
     for (let left = getChunks(this.view.state)?.chunks ?? []; left.length > 0; ) {
       decide(this.view, left[0]!.fromB);
       const now = getChunks(this.view.state)?.chunks ?? [];
-      if (now.length >= left.length) return; // each decision takes one away
+      if (now.length >= left.length) return; // a decision must remove one difference
       left = now;
     }
   }

@@ -1,9 +1,9 @@
-/** A file's bytes as text, and back, so that what was not edited stays as it was: line ends, a BOM. */
+/** Converts a file between bytes and text. Unedited parts keep their bytes: line ends, a byte order mark. */
 
 export type Ending = "\n" | "\r\n";
 
 export interface FileText {
-  /** Its lines end with `\n`. Where a file mixes line ends, its `\r` are in here, as characters. */
+  /** The text with `\n` line ends. In a file with mixed line ends, each `\r` stays as a character. */
   text: string;
   ending: Ending;
   hasBom: boolean;
@@ -12,7 +12,7 @@ export interface FileText {
 const BOM = "\ufeff";
 export const EMPTY: FileText = { text: "", ending: "\n", hasBom: false };
 
-/** Null where the bytes are no UTF-8, or hold a NUL: no text. */
+/** Decodes a file; null if the bytes are not UTF-8 or contain NUL, so are not text. */
 export function decode(bytes: Uint8Array): FileText | null {
   let text: string;
   try {
@@ -23,7 +23,7 @@ export function decode(bytes: Uint8Array): FileText | null {
   if (text.includes("\0")) return null;
   const hasBom = text.startsWith(BOM);
   if (hasBom) text = text.slice(1);
-  // Of one kind throughout: else it cannot be told what a new line shall end with, and the file stays as it is.
+  // Only uniform line ends are converted: with mixed ones, the ending of a new line would be unknown.
   if (!/\r\n/.test(text) || /[^\r]\n|^\n|\r(?!\n)/.test(text)) return { text, ending: "\n", hasBom };
   return { text: text.replaceAll("\r\n", "\n"), ending: "\r\n", hasBom };
 }
@@ -33,7 +33,7 @@ export function encode({ text, ending, hasBom }: FileText): Uint8Array<ArrayBuff
   return new TextEncoder().encode((hasBom ? BOM : "") + lines) as Uint8Array<ArrayBuffer>;
 }
 
-/** How many characters its longest line has. */
+/** Returns the length of the longest line, in characters. */
 export function longestLine(text: string): number {
   let longest = 0;
   for (let from = 0; from <= text.length; ) {
@@ -45,7 +45,7 @@ export function longestLine(text: string): number {
   return longest;
 }
 
-/** The one stretch in which `after` differs: a cursor outside of it stays where it is. */
+/** Returns the one range that differs, so that a cursor outside of it keeps its place. */
 export function difference(before: string, after: string): { from: number; to: number; insert: string } {
   const most = Math.min(before.length, after.length);
   let start = 0;

@@ -1,17 +1,17 @@
-/** What was typed into files and not saved: kept in this browser until it is, by session and path. */
+/** Stores unsaved texts of files in this browser, by session and path. */
 import type { FileText } from "./content";
 
 export interface FileDraft {
   session: string;
   path: string;
   text: string;
-  /** What it was made from; null for a file that is not on disk. */
+  /** The version that was edited; null for a file that is not on disk. */
   base: { version: string; content: FileText } | null;
-  /** When it was typed, in ms since 1970. */
+  /** The time of the last edit, in ms since 1970. */
   at: number;
 }
 
-/** Where they are: IndexedDB, or in a test a Map. Each of them may raise: a browser may refuse, or be full. */
+/** The storage of the drafts: IndexedDB, or a Map in tests. Every method can throw: a browser may refuse, or be full. */
 export interface Shelf {
   all(): Promise<FileDraft[]>;
   get(session: string, path: string): Promise<FileDraft | null>;
@@ -19,19 +19,19 @@ export interface Shelf {
   remove(session: string, path: string): Promise<void>;
 }
 
-const MOST_DRAFTS = 100;
-const MOST_CHARACTERS = 20_000_000;
+const MAX_DRAFTS = 100;
+const MAX_CHARACTERS = 20_000_000;
 
 export class FileDrafts {
-  /** Of each draft how large it is and when it was typed, by session and path: no need to read them all each time. */
+  /** The size and time of each draft by session and path, so that drafts need not be read for it. */
   private sizes: Map<string, { draft: FileDraft; characters: number }> | null = null;
 
   constructor(
     private readonly shelf: Shelf,
-    private readonly most = { drafts: MOST_DRAFTS, characters: MOST_CHARACTERS },
+    private readonly most = { drafts: MAX_DRAFTS, characters: MAX_CHARACTERS },
   ) {}
 
-  /** Whether it is kept. The oldest go where there is no room for all. */
+  /** Stores a draft, and deletes the oldest ones if there is no room. Returns whether the draft is stored. */
   async keep(draft: FileDraft): Promise<boolean> {
     try {
       await this.shelf.put(draft);
@@ -42,7 +42,7 @@ export class FileDrafts {
     }
   }
 
-  /** Null where there is none, or the browser keeps nothing. */
+  /** Returns the draft; null if there is none, or the browser has no storage. */
   async of(session: string, path: string): Promise<FileDraft | null> {
     try {
       return await this.shelf.get(session, path);
@@ -51,7 +51,7 @@ export class FileDrafts {
     }
   }
 
-  /** The paths of a session's drafts, the newest first. */
+  /** Returns the paths of a session's drafts, newest first. */
   async paths(session: string): Promise<string[]> {
     try {
       const all = (await this.shelf.all()).filter((draft) => draft.session === session);
@@ -66,7 +66,7 @@ export class FileDrafts {
     try {
       await this.shelf.remove(session, path);
     } catch {
-      // It is offered once more, and found to be what is on disk.
+      // The draft stays. The next load compares it with the file on disk.
     }
   }
 
@@ -77,7 +77,7 @@ export class FileDrafts {
     let characters = 0;
     for (const [n, one] of all.entries()) {
       characters += one.characters;
-      const isFirst = n === 0; // what is being typed is kept, whatever its size
+      const isFirst = n === 0; // the text being edited is stored, whatever its size
       if (isFirst || (n < this.most.drafts && characters <= this.most.characters)) continue;
       await this.shelf.remove(one.draft.session, one.draft.path);
       this.sizes.delete(keyOf(one.draft));
@@ -97,7 +97,7 @@ function sized(draft: FileDraft) {
 const NAME = "gadget";
 const STORE = "fileDrafts";
 
-/** Drafts in the browser's own database: there is room for files, which localStorage has not. */
+/** Stores drafts in IndexedDB, which has room for files; localStorage does not. */
 export class BrowserShelf implements Shelf {
   private database: Promise<IDBDatabase> | null = null;
 
@@ -120,11 +120,11 @@ export class BrowserShelf implements Shelf {
 
   private open(): Promise<IDBDatabase> {
     this.database ??= new Promise<IDBDatabase>((resolve, reject) => {
-      const asked = indexedDB.open(NAME, 1);
-      asked.onupgradeneeded = () => asked.result.createObjectStore(STORE, { keyPath: ["session", "path"] });
-      asked.onsuccess = () => resolve(asked.result);
-      asked.onerror = () => reject(asked.error ?? new Error("no database"));
-      asked.onblocked = () => reject(new Error("the database is in use"));
+      const request = indexedDB.open(NAME, 1);
+      request.onupgradeneeded = () => request.result.createObjectStore(STORE, { keyPath: ["session", "path"] });
+      request.onsuccess = () => resolve(request.result);
+      request.onerror = () => reject(request.error ?? new Error("no database"));
+      request.onblocked = () => reject(new Error("the database is in use"));
     }).catch((error: unknown) => {
       this.database = null;
       throw error;
@@ -136,9 +136,9 @@ export class BrowserShelf implements Shelf {
     const database = await this.open();
     return new Promise((resolve, reject) => {
       const transaction = database.transaction(STORE, mode);
-      const asked = act(transaction.objectStore(STORE));
-      transaction.oncomplete = () => resolve(asked.result);
-      transaction.onabort = transaction.onerror = () => reject(transaction.error ?? asked.error ?? new Error("not kept"));
+      const request = act(transaction.objectStore(STORE));
+      transaction.oncomplete = () => resolve(request.result);
+      transaction.onabort = transaction.onerror = () => reject(transaction.error ?? request.error ?? new Error("not kept"));
     });
   }
 }

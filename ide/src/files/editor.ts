@@ -1,4 +1,4 @@
-/** CodeMirror as we use it. Fetched with the first file that is opened. */
+/** Configures CodeMirror. The page loads this module with the first opened file. */
 import { defaultKeymap, history, historyField, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { bracketMatching, foldGutter, foldKeymap, indentOnInput, syntaxHighlighting } from "@codemirror/language";
 import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
@@ -23,8 +23,8 @@ import type { OpenFile, Place } from "./file.svelte";
 import { languageOf } from "./languages";
 import { theme } from "./theme";
 
-const MOST_COLOURED = 1_000_000; // characters: beyond, a parse of the whole costs more than its colours are worth
-const LONGEST_WRAPPED = 20_000; // characters of a line: beyond, wrapping it takes longer than a frame
+const MAX_HIGHLIGHTED = 1_000_000; // characters: colours of a larger file take too long
+const MAX_WRAPPED_LENGTH = 20_000; // characters of a line: wrapping a longer one takes longer than a frame
 
 export interface EditorOptions {
   isWrapped: boolean;
@@ -34,13 +34,13 @@ export interface EditorOptions {
   moved: (line: number, column: number) => void;
 }
 
-/** What is left of an editor while another tab is shown. */
-interface Kept {
+/** The state of an editor while another tab is shown. */
+interface SavedEditor {
   state: EditorState;
   scroll: StateEffect<unknown>;
 }
 
-/** What all our editors have in common, those of a comparison too. */
+/** The extensions that all editors share, also those of a comparison. */
 export function basics(label: string): Extension[] {
   return [
     lineNumbers(),
@@ -50,7 +50,7 @@ export function basics(label: string): Extension[] {
     indentOnInput(),
     bracketMatching(),
     syntaxHighlighting(classHighlighter),
-    // Files that mix line ends keep them: a `\r` is a character like others.
+    // Files with mixed line ends keep them: a `\r` is an ordinary character.
     EditorState.lineSeparator.of("\n"),
     EditorView.clipboardInputFilter.of((text) => text.replaceAll("\r\n", "\n")),
     EditorView.contentAttributes.of({ "aria-label": label, "aria-description": t.files.leaveEditor, spellcheck: "false" }),
@@ -60,10 +60,10 @@ export function basics(label: string): Extension[] {
   ];
 }
 
-/** One file in an editor. Its state outlives the view: another tab may be shown for a while. */
+/** One file in an editor. Its state outlives the view, because the user can switch tabs. */
 export class FileEditor {
   readonly view: EditorView;
-  /** Whether its lines are short enough to be wrapped. */
+  /** Whether the lines are short enough to wrap. */
   readonly canWrap: boolean;
   private readonly wrapping = new Compartment();
   private readonly access = new Compartment();
@@ -76,16 +76,16 @@ export class FileEditor {
     private readonly options: EditorOptions,
   ) {
     const text = file.text;
-    this.canWrap = longestLine(text) <= LONGEST_WRAPPED;
-    const kept = file.kept as Kept | null;
+    this.canWrap = longestLine(text) <= MAX_WRAPPED_LENGTH;
+    const saved = file.editorState as SavedEditor | null;
     this.view = new EditorView({
       parent,
-      state: kept === null ? EditorState.create({ doc: text, extensions: this.extensions() }) : this.renewed(kept.state),
-      scrollTo: kept?.scroll,
+      state: saved === null ? EditorState.create({ doc: text, extensions: this.extensions() }) : this.renewed(saved.state),
+      scrollTo: saved?.scroll,
     });
-    this.replace(text); // it may have changed while another tab was shown
+    this.replace(text); // the file may have changed while another tab was shown
     file.surface = { text: () => this.view.state.sliceDoc(), replace: (now) => this.replace(now) };
-    if (text.length <= MOST_COLOURED) void this.colour();
+    if (text.length <= MAX_HIGHLIGHTED) void this.colour();
     this.tellPlace();
   }
 
@@ -101,7 +101,7 @@ export class FileEditor {
     this.view.dispatch({ effects: this.access.reconfigure(EditorState.readOnly.of(isReadOnly)) });
   }
 
-  /** Shows a place, and puts the cursor there. */
+  /** Scrolls to a place and puts the cursor there. */
   go({ line, text }: Place): void {
     if (line === undefined && text === undefined) return;
     const { doc } = this.view.state;
@@ -116,15 +116,15 @@ export class FileEditor {
   close(): void {
     const { file, view } = this;
     const text = view.state.sliceDoc();
-    file.kept = { state: view.state, scroll: view.scrollSnapshot() } satisfies Kept;
+    file.editorState = { state: view.state, scroll: view.scrollSnapshot() } satisfies SavedEditor;
     file.leave(text);
     view.destroy();
   }
 
-  /** The history of a state that another view had, in one that tells us. */
-  private renewed(kept: EditorState): EditorState {
+  /** Returns a state with the undo history of `saved` and the listeners of this view. */
+  private renewed(saved: EditorState): EditorState {
     const fields = { history: historyField };
-    return EditorState.fromJSON(kept.toJSON(fields), { extensions: this.extensions() }, fields);
+    return EditorState.fromJSON(saved.toJSON(fields), { extensions: this.extensions() }, fields);
   }
 
   private extensions(): Extension[] {

@@ -1,10 +1,10 @@
 /**
- * One open file: what is on disk, what was made of it here, and how both come together.
+ * One open file: its text on disk, its edited text, and how both are merged.
  *
- * What is typed is never lost: it is a draft in this browser until the drone has written it. What is on disk is never
- * lost: it is only replaced by whoever has seen its version.
+ * Edits are never lost: this browser stores them as a draft until the drone has written them. The text on disk is never
+ * lost: a save names the version that it replaces.
  */
-import { ApiError, said } from "../api/http";
+import { ApiError, errorText } from "../api/http";
 import { type FilesApi, MAX_WRITTEN_BYTES } from "../api/files";
 import { t } from "../text";
 import { decode, EMPTY, encode, type FileText } from "./content";
@@ -12,24 +12,24 @@ import type { FileDrafts } from "./drafts";
 import { merge } from "./merge";
 
 const KEEP_MS = 300;
-const MOST_TRIES = 4; // of merging with a disk that changes all the time
+const MAX_TRIES = 4; // merges in a row, if the file keeps changing on disk
 
 export type FileState = "loading" | "text" | "image" | "unreadable" | "failed";
 
-/** A version of the file as it is, or was, on disk. */
+/** A version of the file on disk. */
 export interface Base {
   version: string;
   content: FileText;
 }
 
-/** The editor, where there is one: it holds the text while it is edited. */
+/** The editor, if open: it holds the text during edits. */
 export interface Surface {
   text(): string;
-  /** Changes it to `text`; cursor and history stay. */
+  /** Replaces the text; cursor and undo history stay. */
   replace(text: string): void;
 }
 
-/** Both sides changed the same lines. Both texts hold everything else of both. */
+/** Both sides changed the same lines. All other changes of both sides are in both texts. */
 export interface Conflict {
   mine: string;
   theirs: string;
@@ -37,7 +37,7 @@ export interface Conflict {
   disk: Base;
 }
 
-/** Where the cursor shall be: a line from 1, or where a text is. */
+/** Where to put the cursor: a line from 1, or the position of a text. */
 export interface Place {
   line?: number;
   text?: string;
@@ -46,34 +46,34 @@ export interface Place {
 export class OpenFile {
   path = $state("");
   state = $state<FileState>("loading");
-  /** Why it is not shown, or was not saved. */
+  /** Why the file is not shown or was not saved. */
   error = $state<string | null>(null);
   isDirty = $state(false);
   isSaving = $state(false);
-  /** Too large to be written. */
+  /** Whether the file is too large to save. */
   isReadOnly = $state(false);
-  /** What it was made from; null while nothing is on disk. */
+  /** The version that the user edits; null while there is no file on disk. */
   base = $state.raw<Base | null>(null);
-  /** What is on disk where that is another than it was made from. */
+  /** The version on disk, if it is not `base`. */
   disk = $state.raw<Base | "gone" | null>(null);
   conflict = $state.raw<Conflict | null>(null);
-  /** What was done without being asked for. */
+  /** Reports an automatic action, such as a merge. */
   note = $state<string | null>(null);
-  /** When the draft was typed that is shown; in ms since 1970. */
+  /** The time of the restored draft, in ms since 1970. */
   restoredAt = $state<number | null>(null);
-  /** Whether this browser keeps what is not saved. */
+  /** Whether this browser stores the unsaved text. */
   isKept = $state(true);
   imageUrl = $state<string | null>(null);
   sizeBytes = $state<number | null>(null);
   place = $state.raw<Place | null>(null);
-  /** It was gone to by name: the keys that come next are for its text, as soon as that is there. */
+  /** Whether to focus the editor once the text is loaded: the user opened the file by name. */
   isFocusWanted = $state(false);
-  /** Another kind of file has come: the editor begins anew. */
+  /** Counts reloads that need a new editor, such as for another kind of file. */
   generation = $state(0);
 
   surface: Surface | null = null;
-  /** The editor's own, while another tab is shown. */
-  kept: unknown = null;
+  /** The editor's state while another tab is shown. */
+  editorState: unknown = null;
   private plain = "";
   private working: Promise<unknown> = Promise.resolve();
   private keeping: ReturnType<typeof setTimeout> | undefined;
@@ -91,7 +91,7 @@ export class OpenFile {
     return this.surface?.text() ?? this.plain;
   }
 
-  /** Reads it, and its draft. */
+  /** Reads the file and its draft. */
   load(): Promise<void> {
     return this.serially(async () => {
       const draft = await this.drafts.of(this.session, this.path);
@@ -102,10 +102,10 @@ export class OpenFile {
       } catch (error) {
         if (draft === null) {
           this.state = "failed";
-          this.error = said(error);
+          this.error = errorText(error);
           return;
         }
-        this.error = t.files.fromDraft(said(error));
+        this.error = t.files.fromDraft(errorText(error));
         this.base = draft.base;
       }
       if (!isThere && draft === null) {
@@ -128,7 +128,7 @@ export class OpenFile {
     });
   }
 
-  /** Looks whether it changed on disk. What was not edited follows it. */
+  /** Checks the file on disk for changes. Without edits, the text follows the disk. */
   look(): Promise<void> {
     return this.serially(async () => {
       if (this.state === "failed" || this.state === "loading" || this.conflict !== null) return;
@@ -137,26 +137,26 @@ export class OpenFile {
         if (!(await this.take(known))) this.disk = "gone";
         else this.error = null;
       } catch {
-        // Whoever saves is told; whoever reads has what was there.
+        // A save reports the error. Until then, the page shows the last known text.
       }
     });
   }
 
-  /** The editor goes, and leaves its text. */
+  /** The editor closes. Keeps its text. */
   leave(text: string): void {
     this.plain = text;
     this.surface = null;
     void this.keepNow();
   }
 
-  /** The editor says that its text is another; whether that is the one on disk. */
+  /** The user edited the text. */
   edited(isAsOnDisk: boolean): void {
     this.isDirty = !isAsOnDisk;
     this.note = null;
     this.keepSoon();
   }
 
-  /** Writes it to disk. What changed there in the meantime is merged, or shown as a conflict. */
+  /** Saves to disk. Merges changes on disk first, or shows a conflict. Returns whether the file was saved. */
   save(): Promise<boolean> {
     return this.serially(async () => {
       if (this.state !== "text" || this.isReadOnly || this.conflict !== null) return false;
@@ -166,7 +166,7 @@ export class OpenFile {
       try {
         return await this.write();
       } catch (error) {
-        this.error = this.isKept ? t.files.notSaved(said(error)) : said(error);
+        this.error = this.isKept ? t.files.notSaved(errorText(error)) : errorText(error);
         return false;
       } finally {
         this.isSaving = false;
@@ -174,14 +174,14 @@ export class OpenFile {
     });
   }
 
-  /** Merges with what is on disk, and saves that where nothing is in conflict. */
+  /** Merges with the version on disk, and saves if there is no conflict. */
   mergeDisk(): Promise<boolean> {
     const { disk } = this;
     if (disk === null || disk === "gone") return this.save();
     return this.mergeWith(disk) ? this.save() : Promise.resolve(false);
   }
 
-  /** Saves mine in the place of what is on disk. */
+  /** Saves the edited text over the version on disk. */
   overwrite(): Promise<boolean> {
     if (this.disk === "gone") this.base = null;
     else if (this.disk !== null) this.base = this.disk;
@@ -190,7 +190,7 @@ export class OpenFile {
     return this.save();
   }
 
-  /** Takes what is on disk; the editor's history still has mine. */
+  /** Loads the version on disk. The editor can undo this. */
   reload(): void {
     const { disk } = this;
     if (disk === "gone") return;
@@ -200,13 +200,13 @@ export class OpenFile {
     if (this.base !== null) this.replace(this.base.content.text);
   }
 
-  /** Back from a conflict to the editor: mine as it is, and what is on disk still to be dealt with. */
+  /** Goes back from a conflict to the editor. Both versions stay as they are. */
   leaveConflict(): void {
     if (this.conflict !== null) this.disk = this.conflict.disk;
     this.conflict = null;
   }
 
-  /** Saves what was made of a conflict, or of a comparison. */
+  /** Saves the result of a conflict or a comparison. */
   resolve(text: string): Promise<boolean> {
     const disk = this.conflict?.disk ?? (this.disk === "gone" ? null : this.disk);
     this.conflict = null;
@@ -216,7 +216,7 @@ export class OpenFile {
     return this.save();
   }
 
-  /** It has another name now. */
+  /** The file was renamed. */
   async moved(path: string): Promise<void> {
     const from = this.path;
     this.path = path;
@@ -224,7 +224,7 @@ export class OpenFile {
     await this.drafts.forget(this.session, from);
   }
 
-  /** Its draft is written now: the page may be about to go. */
+  /** Stores the draft now, because the page may close. */
   async keepNow(): Promise<void> {
     clearTimeout(this.keeping);
     this.keeping = undefined;
@@ -238,7 +238,7 @@ export class OpenFile {
     this.isKept = await this.drafts.keep(draft);
   }
 
-  /** Whatever was typed is to be forgotten. */
+  /** Discards the edits. */
   async discard(): Promise<void> {
     clearTimeout(this.keeping);
     this.isDirty = false;
@@ -250,7 +250,7 @@ export class OpenFile {
     this.imageUrl = null;
   }
 
-  /** One after the other: what is read must not be older than what was written. */
+  /** Runs operations one after the other, so that a read is never older than a write. */
   private serially<Result>(act: () => Promise<Result>): Promise<Result> {
     const done = this.working.then(act);
     this.working = done.catch(() => undefined);
@@ -258,7 +258,7 @@ export class OpenFile {
   }
 
   private async write(): Promise<boolean> {
-    for (let n = 0; n < MOST_TRIES; n++) {
+    for (let n = 0; n < MAX_TRIES; n++) {
       const content = { ...(this.base?.content ?? EMPTY), text: this.text };
       const bytes = encode(content);
       if (bytes.length > MAX_WRITTEN_BYTES) throw new ApiError("tooLarge", t.files.tooLargeToSave, 413);
@@ -287,7 +287,7 @@ export class OpenFile {
     throw new Error(t.files.keepsChanging);
   }
 
-  /** Whether nothing is in conflict; then the text is both, made from what is on disk. */
+  /** Merges the text with `disk`. Returns false, and sets `conflict`, if both changed the same lines. */
   private mergeWith(disk: Base): boolean {
     const { mine, theirs, conflicts } = merge(this.base?.content.text ?? "", this.text, disk.content.text);
     if (conflicts > 0) {
@@ -301,7 +301,7 @@ export class OpenFile {
     return true;
   }
 
-  /** Takes in what is on disk; whether anything is. Raises ApiError. */
+  /** Reads the file. Returns whether it exists. Throws ApiError. */
   private async take(known?: string): Promise<boolean> {
     let read;
     try {
@@ -337,7 +337,7 @@ export class OpenFile {
       this.base = found;
       this.disk = null;
       if (isFirst) {
-        this.surface = this.kept = null;
+        this.surface = this.editorState = null;
         this.generation += 1;
       }
       if (this.text === found.content.text) this.measure();

@@ -1,6 +1,6 @@
-/** The files of one session: the tree, what changed, and the tabs. It outlives the panel that shows it. */
+/** The files of one session: the tree, the changes and the tabs. It outlives the panel that shows it. */
 import { downloadFile, type FilesApi, filesOf } from "../api/files";
-import { ApiError, said } from "../api/http";
+import { ApiError, errorText } from "../api/http";
 import * as resources from "../api/resources";
 import type { Diff, FileEntry } from "../api/types";
 import { recall, remember } from "../workbench/memory";
@@ -8,9 +8,9 @@ import { BrowserShelf, FileDrafts } from "./drafts";
 import { OpenFile, type Place } from "./file.svelte";
 import { parentOf, Tree } from "./tree.svelte";
 
-const MOST_TABS = 30;
-const MOST_RECENT = 50;
-const SETTLE_MS = 250; // changes come in groups
+const MAX_TABS = 30;
+const MAX_RECENT = 50;
+const SETTLE_MS = 250; // changes arrive in groups
 
 export interface Problem {
   code: ApiError["code"] | null;
@@ -21,10 +21,10 @@ export class Files {
   readonly tree: Tree;
   tabs = $state.raw<OpenFile[]>([]);
   active = $state.raw<OpenFile | null>(null);
-  /** What differs from the last commit: how, by path. */
+  /** The uncommitted changes: their kind by path. */
   changed = $state.raw<ReadonlyMap<string, string>>(new Map());
   changedError = $state<string | null>(null);
-  /** Why nothing can be listed. */
+  /** Why the files cannot be listed. */
   problem = $state.raw<Problem | null>(null);
   isLoading = $state(false);
   recent = $state.raw<string[]>([]);
@@ -48,18 +48,18 @@ export class Files {
     );
   }
 
-  /** Opens what was open, and what has a draft, when the page was left. */
+  /** Opens the files that were open when the page closed, and those with a draft. */
   async restore(): Promise<void> {
     const { tabs, active } = recall(this.session);
     const drafted = await this.drafts.paths(this.session);
     for (const path of new Set([...tabs, ...drafted])) this.add(path);
     const wanted = this.tabs.find((tab) => tab.path === active) ?? this.tabs[0] ?? null;
     if (this.active === null) this.activate(wanted);
-    // The others are read when they are looked at; a draft shows at once that there is one.
+    // The other files are read when they are shown, but a draft marks its tab at once.
     for (const path of drafted) void this.tab(path)?.load();
   }
 
-  /** Looks at everything again: what is listed, what changed, what is open. */
+  /** Refreshes the tree, the changes and the open files. */
   async refresh(): Promise<void> {
     if (this.isLoading) {
       this.isAgain = true;
@@ -72,7 +72,7 @@ export class Files {
       this.lookAtTabs();
       await this.readChanged();
     } catch (error) {
-      this.problem = { code: error instanceof ApiError ? error.code : null, message: said(error) };
+      this.problem = { code: error instanceof ApiError ? error.code : null, message: errorText(error) };
     } finally {
       this.isLoading = false;
       if (this.isAgain) {
@@ -82,19 +82,19 @@ export class Files {
     }
   }
 
-  /** The agent changed these: shown soon, not one by one. */
+  /** Refreshes paths that the agent changed: soon, and all together. */
   touched(paths: readonly string[]): void {
     for (const path of paths) this.touchedPaths.add(path);
     clearTimeout(this.settling);
     this.settling = setTimeout(() => void this.settle(), SETTLE_MS);
   }
 
-  /** Opens a file, or goes to it. */
+  /** Opens a file, or switches to its tab. */
   open(path: string, place: Place | null = null): OpenFile {
     const file = this.tab(path) ?? this.add(path);
     if (place !== null) file.place = place;
     this.activate(file);
-    this.recent = [path, ...this.recent.filter((other) => other !== path)].slice(0, MOST_RECENT);
+    this.recent = [path, ...this.recent.filter((other) => other !== path)].slice(0, MAX_RECENT);
     this.remember();
     void this.tree.reveal(path);
     return file;
@@ -110,13 +110,13 @@ export class Files {
     this.remember();
   }
 
-  /** By `by` tabs to the right; round at the ends. */
+  /** Switches `by` tabs to the right, and wraps around at the ends. */
   step(by: number): void {
     const at = this.active === null ? 0 : this.tabs.indexOf(this.active);
     if (this.tabs.length) this.activate(this.tabs[(at + by + this.tabs.length) % this.tabs.length]!);
   }
 
-  /** What was typed stays as a draft, unless it is thrown away first. */
+  /** Closes a tab. Unsaved text stays as a draft, unless it was discarded first. */
   async close(file: OpenFile): Promise<void> {
     await file.keepNow();
     const at = this.tabs.indexOf(file);
@@ -126,7 +126,7 @@ export class Files {
     this.remember();
   }
 
-  /** An empty file. Raises ApiError. */
+  /** Creates an empty file. Throws ApiError. */
   async create(path: string): Promise<OpenFile> {
     await this.api.save(path, new Uint8Array(), null);
     await this.tree.refreshAround([path]);
@@ -134,7 +134,7 @@ export class Files {
     return this.open(path);
   }
 
-  /** Raises ApiError. */
+  /** Throws ApiError. */
   async rename(path: string, to: string): Promise<void> {
     await this.api.rename(path, to);
     for (const file of this.tabs) {
@@ -147,7 +147,7 @@ export class Files {
     this.remember();
   }
 
-  /** Raises ApiError `fileChanged` where it is not what was seen. */
+  /** Deletes a file or a directory. Throws ApiError `fileChanged` if it changed since it was listed. */
   async remove(entry: Pick<FileEntry, "path" | "kind">): Promise<void> {
     const { path } = entry;
     if (entry.kind === "directory") {
@@ -168,7 +168,7 @@ export class Files {
     return downloadFile(this.session, path);
   }
 
-  /** Every draft is written now. */
+  /** Stores all drafts now. */
   async keepAll(): Promise<void> {
     await Promise.all(this.tabs.filter((tab) => tab.isDirty).map((tab) => tab.keepNow()));
   }
@@ -182,7 +182,7 @@ export class Files {
     if (known !== undefined) return known;
     const file = new OpenFile(this.session, path, this.api, this.drafts);
     const settled = this.tabs.find((tab) => !tab.isDirty && tab !== this.active);
-    if (this.tabs.length >= MOST_TABS && settled !== undefined) void this.close(settled);
+    if (this.tabs.length >= MAX_TABS && settled !== undefined) void this.close(settled);
     this.tabs = [...this.tabs, file];
     return file;
   }
@@ -208,7 +208,7 @@ export class Files {
       this.changed = new Map(files.map((file) => [file.path, file.status]));
       this.changedError = null;
     } catch (error) {
-      this.changedError = said(error);
+      this.changedError = errorText(error);
     }
   }
 
@@ -218,7 +218,7 @@ export class Files {
   }
 }
 
-/** Where a new file goes when this one is looked at. */
+/** Returns the directory that a new file goes to: the selected one, or that of the selected file. */
 export function directoryFor(entry: FileEntry | undefined): string {
   if (entry === undefined) return "";
   return entry.isDirectory ? entry.path : parentOf(entry.path);

@@ -1,4 +1,4 @@
-/** Which language a file is in, by its name; each is fetched when its first file is opened. */
+/** Finds a file's language by its name. The page loads a language with its first file. */
 import type { LanguageSupport } from "@codemirror/language";
 
 type Load = () => Promise<LanguageSupport>;
@@ -24,7 +24,7 @@ const BY_ENDING: Record<string, Load> = {
   ...{ markdown, c: cpp, h: cpp, cpp, cc: cpp, cxx: cpp, hpp: cpp, hh: cpp },
 };
 
-/** Null for one that we do not know. */
+/** Returns null for an unknown language. */
 export async function languageOf(path: string): Promise<LanguageSupport | null> {
   const ending = /\.([^./]+)$/.exec(path)?.[1]?.toLowerCase() ?? "";
   return (await BY_ENDING[ending]?.()) ?? null;

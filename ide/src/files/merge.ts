@@ -1,19 +1,19 @@
 /**
- * Three texts of one file become one: what it was, what I made of it, and what is on disk now. By line.
+ * Merges three versions of a file by line: the common base, the user's text, and the text on disk.
  *
- * node-diff3 does the merging. It takes time by the square of what repeats itself (2,000 lines, half of them blank: 3 s),
- * so it is given the stretches between lines that are in all three texts, once, in the same order: most of those
- * stretches are the same in all three, and the others are short.
+ * node-diff3 merges. Its time grows with the square of repeated lines (2,000 lines, half of them blank: 3 s). So it gets
+ * only the sections between anchors: lines that each text has exactly once, in the same order. Most sections are equal in
+ * all three texts, and the others are short.
  */
 import { diff3Merge } from "node-diff3";
 
-const MOST_PAIRS = 300_000; // of equal lines in one stretch: 1 s; more than that is one conflict
-const MOST_LINES = 20_000; // of one stretch, the same
+const MAX_PAIRS = 300_000; // pairs of equal lines in one section: 1 s; a section with more is one conflict
+const MAX_LINES = 20_000; // lines of one section: a larger one is one conflict
 
 export interface Merged {
-  /** Everything that only one side changed is in it; where both did, mine. */
+  /** The merged text. In conflicts, it has the user's lines. */
   mine: string;
-  /** The same; where both did, theirs. Equal to `mine` when nothing is in conflict. */
+  /** The merged text with the lines on disk in conflicts. Equal to `mine` without conflicts. */
   theirs: string;
   conflicts: number;
 }
@@ -27,7 +27,7 @@ export function merge(base: string, mine: string, theirs: string): Merged {
   const made: { mine: string[]; theirs: string[] } = { mine: [], theirs: [] };
   let conflicts = 0;
   const put = (ours: Lines, their: Lines) => {
-    // One by one: an argument list has an end.
+    // One by one, because the number of arguments is limited.
     for (const line of ours) made.mine.push(line);
     for (const line of their) made.theirs.push(line);
   };
@@ -55,14 +55,14 @@ function mergeStretch(o: Lines, a: Lines, b: Lines): Part[] {
   const agreed = (lines: Lines): Part[] => [{ mine: lines, theirs: lines, isConflict: false }];
   if (isSame(o, b) || isSame(a, b)) return agreed(a);
   if (isSame(o, a)) return agreed(b);
-  const isLarge = Math.max(o.length, a.length, b.length) > MOST_LINES || pairs(o, a) + pairs(o, b) > MOST_PAIRS;
+  const isLarge = Math.max(o.length, a.length, b.length) > MAX_LINES || pairs(o, a) + pairs(o, b) > MAX_PAIRS;
   if (isLarge) return [{ mine: a, theirs: b, isConflict: true }];
   return diff3Merge<string>([...a], [...o], [...b], { excludeFalseConflicts: true }).flatMap(({ ok, conflict }) =>
     conflict === undefined ? agreed(ok ?? []) : [{ mine: conflict.a, theirs: conflict.b, isConflict: true }],
   );
 }
 
-/** Where lines are that each text has exactly once, in the same order. */
+/** Returns the positions of the anchors: lines that each text has exactly once, in the same order. */
 function anchors(o: Lines, a: Lines, b: Lines): { o: number; a: number; b: number }[] {
   const [inA, inB] = [singles(a), singles(b)];
   const common = [...singles(o)].flatMap(([line, at]) => {
@@ -84,9 +84,9 @@ function singles(lines: Lines): Map<string, number> {
   return at;
 }
 
-/** The most of them whose values rise. */
+/** Returns the longest increasing subsequence. */
 function rising<Item>(items: readonly Item[], valueOf: (item: Item) => number): Item[] {
-  const ends: number[] = []; // of the best chain of each length, the index of its last item
+  const ends: number[] = []; // for each length: the index of the last item of the best chain
   const before = new Array<number>(items.length).fill(-1);
   for (const [n, item] of items.entries()) {
     let low = 0;

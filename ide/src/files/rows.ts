@@ -1,4 +1,4 @@
-/** What changed, as rows beside those of the tree: a flat list, by path. */
+/** The changed files as a flat list of rows, by path. It can take the place of the tree. */
 import type { Row } from "./tree.svelte";
 
 export type Listed = Row;
@@ -17,7 +17,7 @@ export function changedRows(changed: ReadonlyMap<string, string>): Listed[] {
   }));
 }
 
-/** Where a key leads in a flat list; null for one that leads nowhere. */
+/** Returns the index that a key moves to in a flat list; null for other keys. */
 export function keyIn(rows: readonly Listed[], at: number, key: string): number | null {
   const last = rows.length - 1;
   const to = { ArrowDown: Math.min(last, at + 1), ArrowUp: Math.max(0, at - 1), Home: 0, End: last }[key];

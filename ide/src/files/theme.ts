@@ -1,4 +1,4 @@
-/** How an editor looks: by the page's own colours, which are light or dark as the page is. Code has those of Markdown. */
+/** The theme of the editors. It uses the page's light and dark colours, and the code colours of Markdown. */
 import { EditorView } from "@codemirror/view";
 
 export const theme = EditorView.theme({

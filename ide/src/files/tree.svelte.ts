@@ -1,22 +1,22 @@
-/** The project's directories as a tree: each is fetched when it is first opened, and again when something changed. */
+/** The tree of the project's directories. Each is loaded when it is first opened, and again after changes. */
 import { SvelteMap, SvelteSet } from "svelte/reactivity";
 
 import type { FilesApi } from "../api/files";
-import { said } from "../api/http";
+import { errorText } from "../api/http";
 import type { FileEntry } from "../api/types";
 
 export interface Row {
   entry: FileEntry;
   /** From 1. */
   level: number;
-  /** Its place among its siblings, from 1. */
+  /** The position among its siblings, from 1. */
   position: number;
   siblings: number;
   isOpen: boolean;
   isLoading: boolean;
-  /** Why it could not be listed. */
+  /** Why the directory could not be listed. */
   error: string | null;
-  /** Whether it has more than is listed. */
+  /** Whether the list is incomplete. */
   isCut: boolean;
 }
 
@@ -25,10 +25,10 @@ interface Directory {
   isCut: boolean;
 }
 
-const TYPED_MS = 800; // letters that come closer are one search, as in every file list
+const TYPED_MS = 800; // letters typed faster than this form one search
 
 export class Tree {
-  /** The path that the keys are about; empty at first. */
+  /** The path that the keys act on; empty at first. */
   active = $state("");
   private readonly listed = new SvelteMap<string, Directory>();
   private readonly failed = new SvelteMap<string, string>();
@@ -48,17 +48,17 @@ export class Tree {
     return this.open.has(path);
   }
 
-  /** Lists every open directory again. Raises ApiError when not even the project can be listed. */
+  /** Lists every open directory again. Throws ApiError if the root cannot be listed. */
   async refresh(): Promise<void> {
     await this.fetch("");
     const others = [...this.open].filter((path) => path !== "" && this.listed.has(path));
     await Promise.all(others.map((path) => this.fetch(path).catch(() => undefined)));
   }
 
-  /** The directories in which these files are. */
+  /** Lists the directories of these files again. */
   async refreshAround(paths: readonly string[]): Promise<void> {
     const wanted = new Set<string>();
-    // A file in a new directory shows with the directory.
+    // The listing of the parent shows a new directory.
     for (const path of paths) for (let at = parentOf(path); !wanted.has(at); at = parentOf(at)) wanted.add(at);
     const known = [...wanted].filter((path) => this.listed.has(path));
     await Promise.all(known.map((path) => this.fetch(path).catch(() => undefined)));
@@ -79,7 +79,7 @@ export class Tree {
     this.open.add("");
   }
 
-  /** Opens what a path is in, and makes it the active one. */
+  /** Opens the directories above a path, and makes the path active. */
   async reveal(path: string): Promise<void> {
     const parts = path.split("/");
     for (let n = 1; n < parts.length; n++) await this.expand(parts.slice(0, n).join("/"));
@@ -90,7 +90,7 @@ export class Tree {
     return this.listed.get(parentOf(path))?.entries.find((entry) => entry.path === path);
   }
 
-  /** What a key does; whether it was one of ours. Enter is for whoever shows the tree. */
+  /** Handles a key, and returns whether it did. The view handles Enter. */
   press(key: string, now = Date.now()): boolean {
     const { rows } = this;
     const at = rows.findIndex((row) => row.entry.path === this.active);
@@ -136,7 +136,7 @@ export class Tree {
     const text = (isSame ? this.typed.text : "") + key.toLowerCase();
     this.typed = { text, at: now };
     const at = Math.max(0, rows.findIndex((row) => row.entry.path === this.active));
-    // The same letter again goes on to the next; more letters may be still about this one.
+    // A repeated letter moves to the next match; several letters can still match the current one.
     const isOneLetter = new Set(text).size === 1;
     const wanted = isOneLetter ? text[0]! : text;
     const from = isOneLetter ? at + 1 : at;
@@ -152,7 +152,7 @@ export class Tree {
       this.listed.set(path, { entries, isCut: truncated });
       this.failed.delete(path);
     } catch (error) {
-      this.failed.set(path, said(error));
+      this.failed.set(path, errorText(error));
       throw error;
     } finally {
       this.loading.delete(path);

@@ -1,12 +1,12 @@
-/** The one socket of this tab: its state as it is, and requests that always come to an end. */
+/** The socket of this page: its state, its events, and requests that always end. */
 import { io, type Socket } from "socket.io-client";
 
 import { ApiError } from "../api/http";
 import { pageKey } from "../api/page-key";
-import type { ErrorCode, ErrorInfo, Pushes, Requests } from "../api/types";
+import type { ErrorCode, ErrorInfo, ProtocolVersion, Pushes, Requests } from "../api/types";
 import { t } from "../text";
 
-const PROTOCOL_VERSION = 1;
+const PROTOCOL_VERSION: ProtocolVersion = 1; // svelte-check fails when gadget_api has another
 const CALL_MS = 15_000;
 
 export type ConnectionState = "connecting" | "online" | "lost" | "refused" | "closed";
@@ -15,9 +15,9 @@ type Listener<Name extends keyof Pushes> = (payload: Pushes[Name]) => void;
 
 export class Connection {
   state = $state<ConnectionState>("closed");
-  /** When the connection was lost, in ms since 1970; null while it stands. */
+  /** When the connection was lost, in ms since 1970; null while connected. */
   lostAt = $state<number | null>(null);
-  /** Why the service takes no connection, for a person. */
+  /** Why the service refuses the connection, as a text for the user. */
   refusal = $state<string | null>(null);
 
   private readonly socket: Socket;
@@ -27,7 +27,7 @@ export class Connection {
     this.socket = io({
       autoConnect: false,
       transports: ["websocket"],
-      // The cookie goes along by itself; the service takes both together.
+      // The browser sends the cookie. The service needs both the cookie and the page key.
       auth: (give) => give({ protocolVersion: PROTOCOL_VERSION, page: pageKey() }),
       reconnectionDelay: 250,
       reconnectionDelayMax: 5000,
@@ -41,7 +41,7 @@ export class Connection {
     this.socket.on("disconnect", (reason) => {
       if (this.state === "closed") return;
       this.lost();
-      // The service hung up: socket.io does not come back from that by itself.
+      // socket.io does not reconnect after the server closed the connection.
       if (reason === "io server disconnect") setTimeout(() => this.socket.connect(), 500);
     });
     this.socket.on("connect_error", (error: Error & { data?: ErrorInfo }) => {
@@ -70,12 +70,12 @@ export class Connection {
     this.socket.disconnect();
   }
 
-  /** Tries at once instead of after the pause. */
+  /** Reconnects now, without waiting for the next attempt. */
   retry(): void {
     if (!this.socket.connected) this.socket.disconnect().connect();
   }
 
-  /** Each time the connection stands (again); at once when it does. Answers how to stop that. */
+  /** Calls `listener` after each connect, and at once if connected. Returns a function that removes the listener. */
   onOnline(listener: () => void): () => void {
     this.socket.on("connect", listener);
     if (this.socket.connected) listener();
@@ -87,7 +87,13 @@ export class Connection {
     return () => this.socket.off(name as string, listener as (payload: unknown) => void);
   }
 
-  /** A request and its answer. Raises ApiError: refused, or not answered in time. Nothing is kept for later. */
+  /** Listens to everything that the service sends, also to names that this page does not know. */
+  onAny(listener: (name: string, payload: unknown) => void): () => void {
+    this.socket.onAny(listener);
+    return () => this.socket.offAny(listener);
+  }
+
+  /** Sends a request and returns its reply. Throws ApiError if it fails, times out or the page is offline. */
   async call<Name extends keyof Requests>(
     name: Name,
     payload: Requests[Name]["payload"],

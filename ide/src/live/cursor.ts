@@ -1,8 +1,9 @@
 /**
- * Which events of a session's stream count, as docs/explanation/delivery-guarantees.md says: each once, in order.
+ * Decides which events of a session's stream count, so that each event counts once and in order.
  *
- * A repeat is dropped. An event of a later epoch takes the place of what there is from its number on. Where numbers are
- * missing, the stream is asked for again; what is missing then too has expired, and the stream goes on without it.
+ * Drops repeats. An event of a later epoch replaces the events from its `seq` on. After a gap, the caller requests the
+ * stream again; events that are missing then, too, have expired, and the stream continues without them. See
+ * docs/explanation/delivery-guarantees.md.
  */
 export interface Position {
   turnId: string;
@@ -15,15 +16,15 @@ export type Verdict = "next" | "replaces" | "repeat" | "gap";
 export class StreamCursor {
   /** The last event that counted; null before the first. */
   last: Position | null = null;
-  private asked: { turnId: string; seq: number } | null = null;
+  private requested: { turnId: string; seq: number } | null = null;
 
-  /** Judges an event, and moves on to it when it counts. */
+  /** Classifies an event, and advances to it if it counts. */
   take(event: Position): Verdict {
     const verdict = this.judge(event);
     if (verdict === "next" || verdict === "replaces") {
       this.last = { turnId: event.turnId, seq: event.seq, epoch: event.epoch };
     } else if (verdict === "gap") {
-      this.asked = { turnId: event.turnId, seq: event.seq };
+      this.requested = { turnId: event.turnId, seq: event.seq };
     }
     return verdict;
   }
@@ -38,7 +39,7 @@ export class StreamCursor {
     } else if (have.turnId > event.turnId) {
       return "repeat";
     }
-    const again = this.asked?.turnId === event.turnId && this.asked.seq === event.seq;
+    const again = this.requested?.turnId === event.turnId && this.requested.seq === event.seq;
     return again ? "next" : "gap";
   }
 }

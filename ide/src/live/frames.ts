@@ -1,6 +1,6 @@
-/** Gathers what comes in, and hands it over once a frame: rendering keeps up with any stream. */
+/** Batches items and flushes them once per animation frame, so that rendering keeps up with a fast stream. */
 
-const HIDDEN_MS = 250; // a page that is not shown has no frames
+const HIDDEN_MS = 250; // a hidden page gets no animation frames
 
 export class FrameBatch<Item> {
   private waiting: Item[] = [];
@@ -18,7 +18,7 @@ export class FrameBatch<Item> {
     this.plan(() => this.flushNow());
   }
 
-  /** Hands over what waits, before anything that has to come after it. */
+  /** Flushes the waiting items now. Call it before anything that must come after them. */
   flushNow(): void {
     this.planned = false;
     const items = this.waiting;
@@ -33,7 +33,7 @@ export function nextFrame(run: () => void): void {
     setTimeout(run, HIDDEN_MS);
     return;
   }
-  // A page that is hidden in between gets no frame: whichever comes first.
+  // A page that becomes hidden gets no frame, so a timer runs as well. The first of the two counts.
   let done = false;
   const once = () => {
     if (!done) {

@@ -1,9 +1,8 @@
 /**
- * A Markdown text that grows: all but its last block never change again, and are rendered once.
+ * Splits a growing Markdown text into blocks. All blocks but the last are final, and are rendered once.
  *
- * marked's lexer looks at the tail alone. What precedes the last block of the tail is frozen: `frozen` only grows, each
- * part with a number to key its element by. A fence that is not closed yet is the tail's last block, and is shown as
- * plain text.
+ * marked's lexer reads only the tail. Blocks before the last one of the tail are frozen: `frozen` only grows, and each
+ * block has an id as the key of its element. An open code fence is the last block, and is shown as plain text.
  */
 import { Lexer, type Token } from "marked";
 
@@ -14,7 +13,7 @@ export interface Block {
 
 export interface Tail {
   source: string;
-  /** Set within a fence that is not closed: its language, and the code so far. */
+  /** Set in an open code fence: its language, and the code so far. */
   fence: { language: string; code: string } | null;
 }
 
@@ -24,15 +23,15 @@ export class GrowingMarkdown {
   frozen: Block[] = [];
   tail: Tail = { source: "", fence: null };
 
-  /** `nextId` keys the first block: a text that takes another's place has other blocks. */
+  /** `nextId` is the id of the first block, so that a text that replaces another one has new ids. */
   constructor(public nextId = 0) {}
 
-  /** Takes `more` in; whether blocks were frozen. */
+  /** Appends `more`. Returns whether blocks were frozen. */
   push(more: string): boolean {
     const source = this.tail.source + more;
     const open = openFence(source);
     if (open !== null) {
-      // Nothing ends a fence but its closing line: no need to look at what is in it.
+      // Only its closing line ends a fence, so its content needs no lexer.
       this.tail = { source, fence: open };
       return false;
     }
@@ -44,13 +43,13 @@ export class GrowingMarkdown {
     }
     const settled = tokens.slice(0, cut);
     this.frozen = [...this.frozen, ...this.blocksOf(settled)];
-    // Not of the other tokens: the lexer leaves blanks out at the end.
+    // Not the raw text of the other tokens: the lexer drops blank lines at the end.
     const rest = source.slice(settled.reduce((sum, token) => sum + token.raw.length, 0));
     this.tail = { source: rest, fence: openFence(rest) };
     return true;
   }
 
-  /** No more comes: everything is frozen. */
+  /** Ends the text: freezes everything. */
   end(): void {
     if (this.tail.source === "") return;
     const tokens = new Lexer({ gfm: true }).blockTokens(this.tail.source, []);
@@ -63,8 +62,8 @@ export class GrowingMarkdown {
   }
 }
 
-/** How many tokens from the front can no longer change. The last one may, and so may whatever the line that is not
- * complete yet is a part of: `-` may become a list, a heading's underline, a rule. */
+/** Returns how many tokens from the front are final. The last one is not, nor is the one with the incomplete last line:
+ * `-` can become a list, a heading's underline or a rule. */
 function endOfSettled(tokens: Token[], source: string): number {
   const lastLine = source.lastIndexOf("\n") + 1;
   let last = tokens.length - 1;

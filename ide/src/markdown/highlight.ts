@@ -1,4 +1,4 @@
-/** Colours for code, by Lezer's parsers: each language is fetched when it is first shown. */
+/** Highlights code with Lezer's parsers. The page loads a language when it is first shown. */
 import { classHighlighter, highlightCode, highlightTree } from "@lezer/highlight";
 import type { Parser } from "@lezer/common";
 
@@ -23,12 +23,12 @@ const LANGUAGES: Record<string, Load> = {
   ...{ json, jsonc: json, css, html, svelte: html, vue: html, xml: html, rust, rs: rust, go, yaml, yml: yaml },
   ...{ c: cpp, h: cpp, cpp, "c++": cpp, cc: cpp, hpp: cpp, java },
 };
-const LONGEST = 100_000; // characters: 30 ms
+const MAX_LENGTH = 100_000; // characters: 30 ms
 
-/** The code with a span for each part that has a colour; null for a language that we do not know. */
+/** Returns the code with spans for its colours; null for an unknown language. */
 export async function highlighted(code: string, language: string): Promise<DocumentFragment | null> {
   const load = LANGUAGES[language.toLowerCase()];
-  if (load === undefined || code.length > LONGEST) return null;
+  if (load === undefined || code.length > MAX_LENGTH) return null;
   const tree = (await load()).parse(code);
   const fragment = document.createDocumentFragment();
   let at = 0;
@@ -46,14 +46,14 @@ export async function highlighted(code: string, language: string): Promise<Docum
 
 export interface Span {
   text: string;
-  /** Empty where it has no colour. */
+  /** Empty for text without a colour. */
   classes: string;
 }
 
-/** The same, line by line. */
+/** Returns the coloured parts of each line. */
 export async function highlightedLines(code: string, language: string): Promise<Span[][] | null> {
   const load = LANGUAGES[language.toLowerCase()];
-  if (load === undefined || code.length > LONGEST) return null;
+  if (load === undefined || code.length > MAX_LENGTH) return null;
   const lines: Span[][] = [[]];
   const put = (text: string, classes: string) => lines.at(-1)!.push({ text, classes });
   highlightCode(code, (await load()).parse(code), classHighlighter, put, () => lines.push([]));

@@ -1,4 +1,4 @@
-/** Markdown from a model, as HTML that can do nothing: what it says is hostile text. */
+/** Renders Markdown as harmless HTML. The text of a model is not trusted. */
 import DOMPurify from "dompurify";
 import { Marked, type Tokens } from "marked";
 
@@ -12,9 +12,9 @@ const markdown = new Marked({
   gfm: true,
   async: false,
   renderer: {
-    // HTML in Markdown is shown, not obeyed.
+    // HTML in Markdown is shown as text.
     html: ({ text }: Tokens.HTML | Tokens.Tag) => escaped(text),
-    // An image would be fetched, and tell its server that this was read.
+    // Loading an image would tell its server that the text was read.
     image: ({ href, text }: Tokens.Image) => {
       const alt = escaped(text || t.conversation.image);
       return isWebLink(href)
@@ -51,11 +51,11 @@ const ALLOWED = {
 
 let isReady = false;
 
-/** HTML of whole blocks of Markdown. Safe to put into the page. */
+/** Returns safe HTML for whole blocks of Markdown. */
 export function toHtml(source: string): string {
   if (!isReady) {
     isReady = true;
-    // Here, for an entity such as &#x202e; is a character by now.
+    // After parsing, because an entity such as &#x202e; is then a character.
     DOMPurify.addHook("uponSanitizeElement", (node) => {
       if (node.nodeType === Node.TEXT_NODE) node.nodeValue = marked(node.nodeValue ?? "");
     });
@@ -69,7 +69,7 @@ export function toHtml(source: string): string {
   return DOMPurify.sanitize(markdown.parse(source) as string, ALLOWED);
 }
 
-/** Whether a link may be one: to another page of the web, and nothing that runs. */
+/** Whether a link is allowed: a web page or an e-mail address, and no script. */
 export function isWebLink(href: string): boolean {
   try {
     const url = new URL(href);

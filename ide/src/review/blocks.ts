@@ -1,25 +1,25 @@
-/** What is shown of a file's diff, in order: its parts as rows, no more of them than a page takes. */
+/** Splits a file's diff into the rows to show, up to a limit. */
 import { type Change, type HunkLine, type Part, type Patch, piecesOf } from "../diff/hunks";
 import { type Looks, type Row, rowsOf } from "../diff/rows";
 
 export interface Block {
-  /** The index of its part. */
+  /** The index of the part. */
   part: number;
   kind: Part["kind"];
   rows: Row[];
-  /** Of a change: which one it is, from 0. */
+  /** The index of the change, from 0; set for changes. */
   nth: number;
   change: Change | null;
-  /** Of a gap: how many lines are still left out; null where that is not known. */
+  /** The number of lines that are still hidden, or null if unknown; set for gaps. */
   hidden: number | null;
 }
 
-/** How many rows a file begins with; about what is drawn without a pause. */
+/** The number of rows at first: about what a browser draws without a pause. */
 export const FIRST_ROWS = 800;
 export const MORE_ROWS = 2000;
 export const GAP_ROWS = 100;
 
-/** The lines on disk, where they are what the diff says is new: then what it leaves out can be shown. */
+/** Returns the lines on disk if they match the new side of the diff: then gaps can be opened. */
 export function linesBetween(patch: Patch, disk: string | null): string[] | null {
   if (disk === null) return null;
   const pieces = piecesOf(disk);
@@ -28,7 +28,7 @@ export function linesBetween(patch: Patch, disk: string | null): string[] | null
   return isWhole ? pieces : null;
 }
 
-/** `opened` says how many lines of a gap are shown, by its part; `isFolded` which changes are not. */
+/** `opened` has the number of shown lines of a gap by part. `isFolded` says which changes are hidden. */
 export function blocksOf(
   patch: Patch,
   looks: Looks,
@@ -46,7 +46,7 @@ export function blocksOf(
     const block: Block = { part: n, kind: part.kind, rows, nth, change: null, hidden: null };
     if (part.kind === "gap") {
       const count = part.count ?? (between === null ? null : between.length - part.at.new);
-      // Whether something comes after the last lines is not known then.
+      // It is then unknown whether there are more lines at the end.
       if (count === 0 || count === null) return;
       const shown = between === null ? 0 : Math.min(opened.get(n) ?? 0, count);
       rows = Array.from({ length: shown }, (_, k) => {
@@ -63,14 +63,14 @@ export function blocksOf(
     }
     block.rows = rows.slice(0, Math.max(0, left));
     hidden += rows.length - block.rows.length;
-    // A change is listed as long as there is room for its first line; a folded one needs none.
+    // A change needs room for its first line; a folded one needs none.
     if (left > 0) blocks.push(block);
     left -= rows.length;
   });
   return { blocks, left: hidden };
 }
 
-/** Whether files of this name are shown as images, where they are binary. */
+/** Whether a binary file of this name is shown as an image. */
 export function looksLikeImage(path: string): boolean {
   return /\.(png|jpe?g|gif|webp)$/i.test(path);
 }

@@ -1,10 +1,10 @@
-/** Colours for the lines of a diff: the code of each stretch of it is read as a whole, old and new by themselves. */
+/** Highlights the lines of a diff. It parses each section as a whole, the old and the new side separately. */
 import { type HunkLine, type Patch, shownText, type Side } from "../diff/hunks";
 import { highlightedLines, knows, type Span } from "../markdown/highlight";
 
 export type Colours = ReadonlyMap<HunkLine, Span[]>;
 
-/** By the file's name; empty for a language that we do not know. */
+/** Returns the colours by line; empty for an unknown language. */
 export async function coloursOf(path: string, patch: Patch): Promise<Colours> {
   const colours = new Map<HunkLine, Span[]>();
   const language = /\.([^./]+)$/.exec(path)?.[1] ?? "";
@@ -22,7 +22,7 @@ export async function coloursOf(path: string, patch: Patch): Promise<Colours> {
   return colours;
 }
 
-/** The lines between two gaps. */
+/** Splits a diff into sections at its gaps. */
 function stretchesOf(patch: Patch): HunkLine[][] {
   const stretches: HunkLine[][] = [[]];
   for (const part of patch.parts) {

@@ -1,21 +1,21 @@
-/** What a person says of lines of a diff: gathered until the next prompt takes it along, and kept in this browser. */
-import { type Kept, read, write } from "../conversation/drafts";
+/** The user's comments on lines of a diff. The next prompt sends them; until then this browser stores them. */
+import { type KeyValueStorage, readStored, store } from "../browser-storage";
 import type { Side } from "../diff/hunks";
 import { t } from "../text";
 
 const KEY = "gadget.comments";
-const MOST_SESSIONS = 30;
-export const MOST_COMMENTS = 100;
-const MOST_QUOTED = 30; // lines of one comment
+const MAX_SESSIONS = 30;
+export const MAX_COMMENTS = 100;
+const MAX_QUOTED = 30; // lines quoted by one comment
 
 export interface Comment {
   id: number;
   path: string;
-  /** Which text the line numbers are of: what is there now, or what was there before. */
+  /** The side that the line numbers refer to: the new or the old text. */
   side: Side;
   from: number;
   to: number;
-  /** The lines with their signs, as the diff shows them. */
+  /** The lines with their signs `+` and `-`. */
   lines: string[];
   text: string;
 }
@@ -25,13 +25,13 @@ export class Comments {
 
   constructor(
     private readonly session: string,
-    private readonly kept: Kept = localStorage,
+    private readonly storage?: KeyValueStorage,
   ) {
-    this.items = read<[string, Comment[]][]>(kept, KEY, []).find(([id]) => id === session)?.[1] ?? [];
+    this.items = readStored<[string, Comment[]][]>(KEY, [], storage).find(([id]) => id === session)?.[1] ?? [];
   }
 
   get isFull(): boolean {
-    return this.items.length >= MOST_COMMENTS;
+    return this.items.length >= MAX_COMMENTS;
   }
 
   add(comment: Omit<Comment, "id">): void {
@@ -48,15 +48,15 @@ export class Comments {
     this.put(this.items.filter((one) => one.id !== id));
   }
 
-  /** Those that a prompt took along; what was added since stays. */
+  /** Removes the comments that a prompt sent. Comments added since then stay. */
   sent(comments: Comment[]): void {
     this.put(this.items.filter((one) => !comments.includes(one)));
   }
 
   private put(items: Comment[]): void {
     this.items = items;
-    const others = read<[string, Comment[]][]>(this.kept, KEY, []).filter(([id]) => id !== this.session);
-    write(this.kept, KEY, (items.length ? [[this.session, items], ...others] : others).slice(0, MOST_SESSIONS));
+    const others = readStored<[string, Comment[]][]>(KEY, [], this.storage).filter(([id]) => id !== this.session);
+    store(KEY, (items.length ? [[this.session, items], ...others] : others).slice(0, MAX_SESSIONS), this.storage);
   }
 }
 
@@ -65,13 +65,13 @@ export function placeOf(comment: Pick<Comment, "path" | "side" | "from" | "to">)
   return `${comment.path}:${lines}${comment.side === "old" ? ` (${t.comments.before})` : ""}`;
 }
 
-/** One prompt of what was typed and what was said of lines: each place, its lines, the comment. */
+/** Appends the comments to a prompt: for each its place, its lines and its text. */
 export function promptOf(typed: string, comments: Comment[]): string {
-  const said = comments.map((comment) => {
-    const more = comment.lines.length - MOST_QUOTED;
-    const quoted = comment.lines.slice(0, MOST_QUOTED).map((line) => `> ${line}`.trimEnd());
+  const quotes = comments.map((comment) => {
+    const more = comment.lines.length - MAX_QUOTED;
+    const quoted = comment.lines.slice(0, MAX_QUOTED).map((line) => `> ${line}`.trimEnd());
     if (more > 0) quoted.push(`> … (${t.comments.more(more)})`);
     return [placeOf(comment), ...quoted, "", comment.text].join("\n");
   });
-  return [typed.trim(), ...said].filter((part) => part !== "").join("\n\n");
+  return [typed.trim(), ...quotes].filter((part) => part !== "").join("\n\n");
 }

@@ -1,12 +1,12 @@
-/** Which changes a person has looked at and kept, per session: in this browser. */
+/** Stores which changes the user has reviewed, per session, in this browser. */
 import type { Change } from "../diff/hunks";
-import { type Kept, read, write } from "../conversation/drafts";
+import { type KeyValueStorage, readStored, store } from "../browser-storage";
 
 const KEY = "gadget.reviewed";
-const MOST_SESSIONS = 30;
-const MOST_MARKS = 1000; // of a session; the newest stay
+const MAX_SESSIONS = 30;
+const MAX_MARKS = 1000; // per session; the newest stay
 
-/** What a change is known by: one that changes again has another key. */
+/** Returns the keys of changes: hashes of their content, so that a change that is edited further has another key. */
 export function keysOf(path: string, changes: Change[]): string[] {
   const seen = new Map<string, number>();
   return changes.map((change) => {
@@ -18,17 +18,17 @@ export function keysOf(path: string, changes: Change[]): string[] {
   });
 }
 
-export function reviewedOf(session: string, kept: Kept = localStorage): ReadonlySet<string> {
-  return new Set(read<[string, string[]][]>(kept, KEY, []).find(([id]) => id === session)?.[1]);
+export function reviewedOf(session: string, storage?: KeyValueStorage): ReadonlySet<string> {
+  return new Set(readStored<[string, string[]][]>(KEY, [], storage).find(([id]) => id === session)?.[1]);
 }
 
-export function keepReviewed(session: string, marks: Iterable<string>, kept: Kept = localStorage): void {
-  const others = read<[string, string[]][]>(kept, KEY, []).filter(([id]) => id !== session);
-  const own = [...marks].slice(-MOST_MARKS);
-  write(kept, KEY, (own.length ? [[session, own], ...others] : others).slice(0, MOST_SESSIONS));
+export function keepReviewed(session: string, marks: Iterable<string>, storage?: KeyValueStorage): void {
+  const others = readStored<[string, string[]][]>(KEY, [], storage).filter(([id]) => id !== session);
+  const own = [...marks].slice(-MAX_MARKS);
+  store(KEY, (own.length ? [[session, own], ...others] : others).slice(0, MAX_SESSIONS), storage);
 }
 
-/** 53 bits of cyrb53: enough to tell a file's changes apart, and not held against anybody who means harm. */
+/** cyrb53, a 53-bit hash. It tells the changes of a file apart, but does not resist attacks. */
 function hash(text: string): string {
   let one = 0xdeadbeef;
   let two = 0x41c6ce57;

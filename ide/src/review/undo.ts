@@ -1,22 +1,22 @@
-/** Takes changes out of a file's text, and puts them back: by position, and by their text where lines moved. */
+/** Removes changes from a file's text and applies them again: by position, or by their text if lines moved. */
 import { type Change, linesOf, type Patch, piecesOf, type Side } from "../diff/hunks";
 
-/** Why nothing was done. `changed`: what is there is not what the diff shows. `twice`: it is there more than once. */
+/** Why an undo fails. `changed`: the text differs from the diff. `twice`: the lines are there more than once. */
 export type Refusal = "changed" | "twice" | "notText" | "symlink" | "gone" | "there" | "kind";
 
 export type Result = { text: string; refusal?: undefined } | { refusal: Refusal };
 
-/** Where a change stands in a text: as the diff shows it, as it was before, or neither. */
+/** Whether a text has the new side of a change, the old side, or neither. */
 export type Standing = "there" | "undone" | "changed";
 
-/** The text with the `from` side of a change replaced by its other side. */
-export function exchanged(text: string, change: Change, from: Side): Result {
+/** Replaces the `from` side of a change by its other side. */
+export function replaceSide(text: string, change: Change, from: Side): Result {
   const pieces = piecesOf(text);
   const place = placeOf(pieces, change, from);
   if (typeof place !== "number") return { refusal: place };
   const to = linesOf(change, from === "new" ? "old" : "new").map((line) => line.raw);
   const made = pieces.toSpliced(place, linesOf(change, from).length, ...to);
-  // A last line without a line break has something after it now: two lines would become one.
+  // The last line has no line break, but would now have a line after it: two lines would become one.
   if (made.slice(0, -1).some((piece) => !piece.endsWith("\n"))) return { refusal: "changed" };
   return { text: made.join("") };
 }
@@ -27,28 +27,28 @@ export function standing(text: string, change: Change): Standing {
   return placeOf(pieces, change, "old") === "changed" ? "changed" : "undone";
 }
 
-/** The text without all of these changes of one diff, in the order of the diff; those undone before are passed over. */
-export function withoutAll(text: string, changes: Change[]): Result {
+/** Undoes several changes of one diff, given in its order. Skips those that were undone before. */
+export function undoAll(text: string, changes: Change[]): Result {
   let left = text;
-  // From the last to the first, so that the places of the others stay what they are.
+  // From the last to the first, so that positions stay valid.
   for (const change of changes.toReversed()) {
-    const result = exchanged(left, change, "new");
+    const result = replaceSide(left, change, "new");
     if (result.refusal === undefined) left = result.text;
     else if (standing(left, change) !== "undone") return result;
   }
   return { text: left };
 }
 
-/** The index of a side's first line in `pieces`. What is around it must be there, too. */
+/** Returns the index of a side's first line in `pieces`. The context must match, too. */
 function placeOf(pieces: string[], change: Change, side: Side): number | "changed" | "twice" {
   const { before, after } = change;
   const around = (of: Side) => [...before, ...linesOf(change, of), ...after].map((line) => line.raw);
   const wanted = around(side);
-  // Nothing can be looked for in a text that shall be empty.
+  // An empty side without context only fits an empty text.
   if (!wanted.length) return pieces.length ? "changed" : 0;
   const other = around(side === "new" ? "old" : "new");
   const has = (at: number, lines: string[]) => at >= 0 && lines.every((raw, n) => pieces[at + n] === raw);
-  // At the edge of a file the shorter side is a part of the longer one: where that is, this is not.
+  // At the edge of a file the shorter side is a part of the longer one: if the longer one matches, the shorter one does not.
   const isAt = (at: number) =>
     has(at, wanted) &&
     (other.length <= wanted.length || !(has(at, other) || has(at + wanted.length - other.length, other)));
@@ -63,7 +63,7 @@ function placeOf(pieces: string[], change: Change, side: Side): number | "change
   return found === null ? "changed" : found + before.length;
 }
 
-/** What a whole file's undo comes to. */
+/** The steps that undo all changes of a file. */
 export type FilePlan =
   | { act: "save" | "create"; text: string }
   | { act: "delete" | "nothing" }
@@ -76,7 +76,7 @@ export interface ChangedFile {
   status: string;
 }
 
-/** How a file becomes what it was. `disk` is its text now, null when there is none. */
+/** Plans the undo of a whole file. `disk` is its current text; null if there is no file. */
 export function planOf(file: ChangedFile, patch: Patch, disk: string | null): FilePlan {
   const refuse = (refusal: Refusal): FilePlan => ({ act: "refuse", refusal });
   const isLink = patch.mode.old === "120000" || patch.mode.new === "120000";
@@ -94,7 +94,7 @@ export function planOf(file: ChangedFile, patch: Patch, disk: string | null): Fi
   const isRenamed = file.status === "renamed" && file.oldPath != null;
   if (!isRenamed && (file.status !== "modified" || !patch.changes.length)) return refuse("kind");
   if (disk === null) return refuse("gone");
-  const left = withoutAll(disk, patch.changes);
+  const left = undoAll(disk, patch.changes);
   if (left.refusal !== undefined) return refuse(left.refusal);
   if (isRenamed) return { act: "rename", to: file.oldPath!, text: left.text };
   return left.text === disk ? { act: "nothing" } : { act: "save", text: left.text };

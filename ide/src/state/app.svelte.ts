@@ -1,14 +1,14 @@
-/** All that the page knows, in one object that main.ts makes. */
+/** The state of the whole page, in one object that main.ts creates. */
 import { createContext } from "svelte";
 
-import { ApiError, onSignedOut } from "../api/http";
+import { ApiError, errorText, onSignedOut } from "../api/http";
 import { followOtherTabs } from "../api/page-key";
 import * as api from "../api/resources";
 import type { ChatTurn, Inquiry, User, UserChanges } from "../api/types";
 import { Connection } from "../live/connection.svelte";
 import { Router } from "../router.svelte";
 import { t } from "../text";
-import { Chain } from "./chain";
+import { SerialQueue } from "./serial-queue";
 import { Fleet } from "./fleet.svelte";
 import { Notifier } from "./notifier";
 import { Preferences } from "./preferences.svelte";
@@ -23,7 +23,7 @@ export interface Toast {
 const TOAST_MS = 6000;
 
 export class App {
-  /** Undefined until it is known. */
+  /** Undefined until it is loaded; null if nobody is signed in. */
   user = $state.raw<User | null | undefined>(undefined);
   toasts = $state.raw<Toast[]>([]);
   readonly router = new Router();
@@ -32,7 +32,7 @@ export class App {
   readonly sessions = new SessionList(this.connection);
   readonly preferences = new Preferences();
   private readonly notifier = new Notifier(this.preferences);
-  private readonly changes = new Chain();
+  private readonly changes = new SerialQueue();
   private nextToast = 0;
 
   async start(): Promise<void> {
@@ -41,17 +41,17 @@ export class App {
     onSignedOut(() => this.forget());
     followOtherTabs();
     addEventListener("hashchange", () => {
-      // A link that is opened where this page is open already.
+      // The user opened a sign-in link in a tab that already shows this page.
       if (location.hash.startsWith("#sign-in=")) location.reload();
     });
     const link = new URLSearchParams(location.hash.slice(1)).get("sign-in");
     if (link !== null) {
-      history.replaceState(null, "", location.pathname); // it is good once, and nobody's to copy
+      history.replaceState(null, "", location.pathname); // the link works once, and must not be copied
       try {
         this.enter(await api.signInByLink(link));
         return;
       } catch (error) {
-        // Whoever is signed in already needs no link.
+        // A user who is signed in needs no link.
         if (await this.isSignedIn()) return;
         this.user = null;
         this.fail(error);
@@ -65,20 +65,20 @@ export class App {
     this.user = user;
     this.fleet.open();
     this.sessions.open(
-      (turn) => this.told(turn),
-      (inquiry) => this.asked(inquiry),
+      (turn) => this.notifyTurn(turn),
+      (inquiry) => this.notifyInquiry(inquiry),
     );
     this.connection.open(() => this.forget());
   }
 
   async leave(): Promise<void> {
     await api.signOut();
-    location.assign("/"); // nothing of theirs stays in the memory of this page
+    location.assign("/"); // the reload removes the user's data from memory
   }
 
-  /** Changes the account of whoever is signed in. Raises ApiError. */
+  /** Changes the account of the signed-in user. Throws ApiError. */
   async changeMe(changes: (user: User) => UserChanges): Promise<void> {
-    await this.changes.do(async () => (this.user = await api.changeMe(changes(this.user!))));
+    await this.changes.run(async () => (this.user = await api.changeMe(changes(this.user!))));
   }
 
   say(text: string, level: Toast["level"] = "info"): void {
@@ -92,10 +92,10 @@ export class App {
   }
 
   fail(error: unknown): void {
-    this.say(error instanceof Error ? error.message : String(error), "error");
+    this.say(errorText(error), "error");
   }
 
-  /** Does it, and says why when it does not work. Whether it did. */
+  /** Runs an action and shows its error, if any. Returns whether it succeeded. */
   async attempt(action: () => Promise<unknown>): Promise<boolean> {
     try {
       await action();
@@ -117,19 +117,19 @@ export class App {
     }
   }
 
-  /** Nobody is signed in (any more). */
+  /** Shows the sign-in page: nobody is signed in. */
   private forget(): void {
     if (this.user) location.reload();
     else this.user = null;
   }
 
-  private told(turn: ChatTurn): void {
+  private notifyTurn(turn: ChatTurn): void {
     const name = this.sessions.get(turn.session)?.name ?? t.product;
     const says = turn.unusualAt ? t.sessions.unusual : t.statuses[turn.status];
     this.notifier.tell(name, says, () => this.router.go({ page: "session", id: turn.session }));
   }
 
-  private asked(inquiry: Inquiry): void {
+  private notifyInquiry(inquiry: Inquiry): void {
     const name = this.sessions.get(inquiry.session)?.name ?? t.product;
     this.notifier.tell(name, inquiry.title, () => this.router.go({ page: "session", id: inquiry.session }));
   }

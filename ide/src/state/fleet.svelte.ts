@@ -1,9 +1,10 @@
-/** What sessions are made of: projects, providers, drones. */
+/** The projects, providers and drones of the user: every session needs one of each. */
+import { errorText } from "../api/http";
 import * as api from "../api/resources";
 import type { DroneRegistration, Project, ProjectChanges, Provider } from "../api/types";
 import type { Connection } from "../live/connection.svelte";
-import { Meanwhile } from "../live/meanwhile";
-import { Chain } from "./chain";
+import { PushTracker } from "../live/push-tracker";
+import { SerialQueue } from "./serial-queue";
 
 export class Fleet {
   projects = $state.raw<Project[]>([]);
@@ -11,8 +12,8 @@ export class Fleet {
   drones = $state.raw<DroneRegistration[]>([]);
   isLoaded = $state(false);
   error = $state<string | null>(null);
-  private readonly meanwhile = new Meanwhile();
-  private readonly changes = new Chain();
+  private readonly pushTracker = new PushTracker();
+  private readonly changes = new SerialQueue();
   private stops: (() => void)[] = [];
 
   constructor(private readonly connection: Connection) {}
@@ -32,36 +33,36 @@ export class Fleet {
   async refresh(): Promise<void> {
     try {
       const asks = Promise.all([api.projects(), api.providers(), api.drones()]);
-      const [[projects, providers, drones], newer] = await this.meanwhile.during(asks);
-      this.projects = refreshed(this.projects, projects, newer);
-      this.providers = refreshed(this.providers, providers, newer);
-      this.drones = refreshed(this.drones, drones, newer);
+      const [[projects, providers, drones], newer] = await this.pushTracker.track(asks);
+      this.projects = mergePushed(this.projects, projects, newer);
+      this.providers = mergePushed(this.providers, providers, newer);
+      this.drones = mergePushed(this.drones, drones, newer);
       this.isLoaded = true;
       this.error = null;
     } catch (error) {
-      this.error = error instanceof Error ? error.message : String(error);
+      this.error = errorText(error);
     }
   }
 
   async changeProject(id: string, changes: (project: Project) => ProjectChanges): Promise<void> {
-    await this.changes.do(async () => {
+    await this.changes.run(async () => {
       const project = this.project(id);
       if (project !== undefined) this.putProject(await api.changeProject(id, changes(project)));
     });
   }
 
   putProject(project: Project): void {
-    this.meanwhile.pushed(project._id);
+    this.pushTracker.pushed(project._id);
     this.projects = withOne(this.projects, project);
   }
 
   putProvider(provider: Provider): void {
-    this.meanwhile.pushed(provider._id);
+    this.pushTracker.pushed(provider._id);
     this.providers = withOne(this.providers, provider);
   }
 
   putDrone(drone: DroneRegistration): void {
-    this.meanwhile.pushed(drone._id);
+    this.pushTracker.pushed(drone._id);
     this.drones = withOne(this.drones, drone);
   }
 
@@ -77,7 +78,7 @@ export class Fleet {
     return this.drones.find((drone) => drone._id === id);
   }
 
-  /** Whether there is all that a session needs. */
+  /** Whether there is a project, a model and a drone: all that a session needs. */
   get isReady(): boolean {
     return this.projects.length > 0 && this.providers.some((p) => p.models.length > 0) && this.drones.length > 0;
   }
@@ -87,8 +88,8 @@ function withOne<Item extends { _id: string }>(items: Item[], one: Item): Item[]
   return inOrder([...items.filter((item) => item._id !== one._id), one]);
 }
 
-/** Those that were answered, but for `newer`: of them, what is known. */
-function refreshed<Item extends { _id: string }>(known: Item[], answered: Item[], newer: ReadonlySet<string>): Item[] {
+/** Merges a list from the service. The known items stay for the ids in `newer`, which were pushed since the request. */
+function mergePushed<Item extends { _id: string }>(known: Item[], answered: Item[], newer: ReadonlySet<string>): Item[] {
   return inOrder([...answered.filter((item) => !newer.has(item._id)), ...known.filter((item) => newer.has(item._id))]);
 }
 

@@ -1,4 +1,4 @@
-/** Tells a person who looks elsewhere, where they asked for it. */
+/** Notifies the user while the page is in the background, if they allowed it. */
 import { marked } from "../disguise";
 import type { Preferences } from "./preferences.svelte";
 
@@ -18,7 +18,7 @@ export class Notifier {
   }
 }
 
-/** Asks the browser; whether it allows it. */
+/** PageActions the browser for permission. Returns whether it is granted. */
 export async function mayNotify(): Promise<boolean> {
   return "Notification" in window && (await Notification.requestPermission()) === "granted";
 }

@@ -1,44 +1,29 @@
-/** How this browser shows the page. */
+/** The display preferences of this browser. */
+import { readStored, store } from "../browser-storage";
 
 export type Theme = "auto" | "light" | "dark";
 
 const KEY = "gadget.preferences";
 
-interface Kept {
-  theme: Theme;
-  grouping: "project" | "date";
-  notify: boolean;
-  sidebar: boolean;
-}
-
 export class Preferences {
   theme = $state<Theme>("auto");
   grouping = $state<"project" | "date">("project");
   notify = $state(false);
-  /** Whether the list of sessions is shown, where there is room. */
+  /** Whether the sidebar is shown, if there is room. */
   sidebar = $state(true);
 
   constructor() {
-    try {
-      const kept = JSON.parse(localStorage.getItem(KEY) ?? "{}") as Partial<Kept>;
-      this.theme = kept.theme ?? "auto";
-      this.grouping = kept.grouping ?? "project";
-      this.notify = kept.notify ?? false;
-      this.sidebar = kept.sidebar ?? true;
-    } catch {
-      // Nothing that was kept can be read: as at the first time.
-    }
+    const stored = readStored<Partial<Pick<Preferences, "theme" | "grouping" | "notify" | "sidebar">>>(KEY, {});
+    this.theme = stored.theme ?? "auto";
+    this.grouping = stored.grouping ?? "project";
+    this.notify = stored.notify ?? false;
+    this.sidebar = stored.sidebar ?? true;
   }
 
-  /** Shows them, and keeps them. */
+  /** Applies and stores the preferences. */
   apply(): void {
     document.documentElement.style.colorScheme = this.theme === "auto" ? "" : this.theme;
-    const kept: Kept = { theme: this.theme, grouping: this.grouping, notify: this.notify, sidebar: this.sidebar };
-    try {
-      localStorage.setItem(KEY, JSON.stringify(kept));
-    } catch {
-      // They last as long as the page.
-    }
+    store(KEY, { theme: this.theme, grouping: this.grouping, notify: this.notify, sidebar: this.sidebar });
   }
 
   toggleTheme(): void {

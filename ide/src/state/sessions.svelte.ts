@@ -1,14 +1,16 @@
-/** The list of sessions: what each does, whether it waits for its user, and whether there is something unread. */
+/** The list of sessions, with the state of each: what it does, whether it waits for the user, whether it is unread. */
 import { SvelteMap } from "svelte/reactivity";
 
-import { ApiError } from "../api/http";
+import { ApiError, errorText } from "../api/http";
 import * as api from "../api/resources";
+import { isOver } from "../api/turn-status";
 import type { ChatSession, ChatTurn, Inquiry, LatestTurn, ListedSession } from "../api/types";
+import { readStored, store } from "../browser-storage";
 import type { Connection } from "../live/connection.svelte";
-import { Meanwhile } from "../live/meanwhile";
+import { PushTracker } from "../live/push-tracker";
 
 const SEEN = "gadget.seen";
-const MOST_SEEN = 500;
+const MAX_SEEN = 500;
 
 export type SessionState = "idle" | "queued" | "running" | "waiting" | "unusual" | "lost" | "failed";
 
@@ -17,19 +19,19 @@ export class SessionList {
   nextCursor = $state<string | null>(null);
   isLoaded = $state(false);
   error = $state<string | null>(null);
-  /** By session: the turn that says where it stands, as far as it is known. */
+  /** The turn that determines the state of a session, by session id. */
   readonly latest = new SvelteMap<string, LatestTurn>();
-  /** By id: what waits for an answer. */
+  /** The pending questions, by id. */
   readonly inquiries = new SvelteMap<string, Inquiry>();
-  private readonly seen = new SvelteMap<string, string>(readSeen());
-  private readonly meanwhile = new Meanwhile();
+  private readonly seen = new SvelteMap<string, string>(readStored<[string, string][]>(SEEN, []));
+  private readonly pushTracker = new PushTracker();
   private watched: string | null = null;
   private stops: (() => void)[] = [];
 
   constructor(private readonly connection: Connection) {}
 
-  /** `told` hears of turns that end or begin to use far more than others, `asked` of questions, as they come. */
-  open(told: (turn: ChatTurn) => void, asked: (inquiry: Inquiry) => void): void {
+  /** Calls `onTurn` for turns that end or become unusually expensive, and `onInquiry` for new questions. */
+  open(onTurn: (turn: ChatTurn) => void, onInquiry: (inquiry: Inquiry) => void): void {
     const { connection } = this;
     this.stops = [
       connection.on("sessionUpdated", ({ session }) => this.put(session)),
@@ -37,10 +39,10 @@ export class SessionList {
         const before = this.latest.get(turn.session);
         this.putTurn(turn);
         const ends = isOver(turn) && before?._id === turn._id && !isOver(before);
-        if (ends || (turn.unusualAt && turn.unusualAt !== before?.unusualAt)) told(turn);
+        if (ends || (turn.unusualAt && turn.unusualAt !== before?.unusualAt)) onTurn(turn);
       }),
-      connection.on("inquiryChanged", ({ inquiry }) => this.putInquiry(inquiry, asked)),
-      connection.on("inquiryAsked", ({ inquiry }) => this.putInquiry(inquiry, asked)),
+      connection.on("inquiryChanged", ({ inquiry }) => this.putInquiry(inquiry, onInquiry)),
+      connection.on("inquiryAsked", ({ inquiry }) => this.putInquiry(inquiry, onInquiry)),
       connection.onOnline(() => void this.refresh()),
     ];
   }
@@ -52,35 +54,35 @@ export class SessionList {
 
   async refresh(): Promise<void> {
     try {
-      const [[page, pinned], newer] = await this.meanwhile.during(Promise.all([api.sessions(), api.pinnedSessions()]));
+      const [[page, pinned], newer] = await this.pushTracker.track(Promise.all([api.sessions(), api.pinnedSessions()]));
       const listed = [...page.items, ...pinned];
       const fresh = new Map<string, ChatSession>(
         listed.filter((session) => !newer.has(session._id)).map((session) => [session._id, session]),
       );
       const oldest = page.items.at(-1)?._id ?? "";
-      // Those beyond the first page stay as they were loaded.
+      // Sessions after the first page stay.
       const stays = (id: string) => newer.has(id) || (id < oldest && !fresh.has(id));
       this.items = inOrder([...fresh.values(), ...this.items.filter((session) => stays(session._id))]);
-      for (const session of listed) this.stands(session);
+      for (const session of listed) this.updateState(session);
       if (!this.isLoaded || page.nextCursor === null) this.nextCursor = page.nextCursor;
       this.isLoaded = true;
       this.error = null;
-      await this.lookAtInquiries();
+      await this.loadInquiries();
     } catch (error) {
-      this.error = error instanceof Error ? error.message : String(error);
+      this.error = errorText(error);
     }
   }
 
   async more(): Promise<void> {
     if (this.nextCursor === null) return;
-    const [page, newer] = await this.meanwhile.during(api.sessions(this.nextCursor));
+    const [page, newer] = await this.pushTracker.track(api.sessions(this.nextCursor));
     this.putListed(page.items, newer);
     this.nextCursor = page.nextCursor;
   }
 
-  /** Those that were put away, once they are asked for. */
+  /** Loads the archived sessions. */
   async loadArchived(): Promise<void> {
-    this.putListed(...(await this.meanwhile.during(api.archivedSessions())));
+    this.putListed(...(await this.pushTracker.track(api.archivedSessions())));
   }
 
   get(id: string): ChatSession | undefined {
@@ -88,18 +90,18 @@ export class SessionList {
   }
 
   put(session: ChatSession): void {
-    this.meanwhile.pushed(session._id);
+    this.pushTracker.pushed(session._id);
     const others = this.items.filter((known) => known._id !== session._id);
     this.items = inOrder([session, ...others]);
   }
 
   drop(id: string): void {
-    this.meanwhile.pushed(id);
+    this.pushTracker.pushed(id);
     this.items = this.items.filter((session) => session._id !== id);
     this.latest.delete(id);
   }
 
-  /** The session that is in front: what happens in it is read. */
+  /** Sets the session that the page shows. Its turns count as read. */
   watch(id: string | null): void {
     this.watched = id;
     const turn = id === null ? undefined : this.latest.get(id);
@@ -128,7 +130,7 @@ export class SessionList {
     return seen !== undefined && seen < turn._id;
   }
 
-  /** When something last happened in it, as far as it is known. */
+  /** Returns the time of the last known activity. */
   activeAt(session: ChatSession): string {
     const turn = this.latest.get(session._id);
     return turn?.endedAt ?? turn?.createdAt ?? session.createdAt;
@@ -137,12 +139,12 @@ export class SessionList {
   private putListed(listed: ListedSession[], newer: ReadonlySet<string>): void {
     for (const session of listed) {
       if (!newer.has(session._id)) this.put(session);
-      this.stands(session);
+      this.updateState(session);
     }
   }
 
-  /** What the list says of a session. A push may have been quicker: then it knows more. */
-  private stands({ _id: session, latestTurn: turn }: ListedSession): void {
+  /** Updates a session's state from the list, unless a push was newer. */
+  private updateState({ _id: session, latestTurn: turn }: ListedSession): void {
     const known = this.latest.get(session);
     if (turn === null || (known !== undefined && (known._id > turn._id || (known._id === turn._id && isOver(known))))) return;
     this.set(session, turn);
@@ -150,11 +152,11 @@ export class SessionList {
 
   private putTurn(turn: ChatTurn): void {
     const known = this.latest.get(turn.session);
-    // One that was moved in the queue has another id from then on.
+    // Reordering the queue gives a turn a new id.
     const isMoved = known !== undefined && turn.formerIds.includes(known._id);
     if (known !== undefined && !isMoved) {
       if (known._id > turn._id) return;
-      // One that came after what runs or waits in line is shown in its place once it runs.
+      // While an earlier turn runs or is queued, a later one counts only once it runs.
       if (!isOver(known) && known._id < turn._id && turn.status !== "processing") return;
     }
     this.set(turn.session, turn);
@@ -168,35 +170,35 @@ export class SessionList {
     }
   }
 
-  private putInquiry(inquiry: Inquiry, asked: (inquiry: Inquiry) => void): void {
-    this.meanwhile.pushed(inquiry._id);
+  private putInquiry(inquiry: Inquiry, onNew: (inquiry: Inquiry) => void): void {
+    this.pushTracker.pushed(inquiry._id);
     if (inquiry.status !== "pending") {
       this.inquiries.delete(inquiry._id);
       return;
     }
     const isNew = !this.inquiries.has(inquiry._id);
     this.inquiries.set(inquiry._id, inquiry);
-    if (isNew) asked(inquiry);
+    if (isNew) onNew(inquiry);
   }
 
   private see(session: string, turn: LatestTurn): void {
-    // Nothing is lost when that fails: the mark stays.
+    // If the request fails, the mark stays, so errors need no report.
     if (turn.unusualAt && session === this.watched && document.visibilityState === "visible") api.seenTurn(turn._id).catch(() => undefined);
     const before = this.seen.get(session);
-    // What runs now is unread when it ends, unless it is watched then.
+    // A running turn becomes unread when it ends, unless the page shows its session.
     const upTo = isOver(turn) || session === this.watched ? turn._id : (before ?? "0");
     if (before !== undefined && before >= upTo) return;
     this.seen.set(session, upTo);
-    writeSeen([...this.seen]);
+    store(SEEN, [...this.seen].slice(-MAX_SEEN));
   }
 
-  private async lookAtInquiries(): Promise<void> {
+  private async loadInquiries(): Promise<void> {
     try {
-      const [pending, newer] = await this.meanwhile.during(api.pendingInquiries());
+      const [pending, newer] = await this.pushTracker.track(api.pendingInquiries());
       for (const id of this.inquiries.keys()) if (!newer.has(id)) this.inquiries.delete(id);
       for (const inquiry of pending) if (!newer.has(inquiry._id)) this.inquiries.set(inquiry._id, inquiry);
     } catch (error) {
-      // An older service asks nothing.
+      // An older service has no inquiries.
       if (!(error instanceof ApiError && error.code === "notFound")) throw error;
     }
   }
@@ -204,24 +206,4 @@ export class SessionList {
 
 function inOrder(sessions: ChatSession[]): ChatSession[] {
   return sessions.sort((a, b) => (a._id < b._id ? 1 : -1));
-}
-
-function isOver(turn: LatestTurn): boolean {
-  return turn.status === "finished" || turn.status === "error" || turn.status === "cancelled";
-}
-
-function readSeen(): [string, string][] {
-  try {
-    return JSON.parse(localStorage.getItem(SEEN) ?? "[]") as [string, string][];
-  } catch {
-    return [];
-  }
-}
-
-function writeSeen(seen: [string, string][]): void {
-  try {
-    localStorage.setItem(SEEN, JSON.stringify(seen.slice(-MOST_SEEN)));
-  } catch {
-    // Without room in the browser, marks last as long as the page.
-  }
 }

@@ -1,4 +1,4 @@
-/** xterm.js as we want it: our colours and keys; nothing that what is shown could do beyond being shown. */
+/** Configures xterm.js: colours, keys, and no escape sequences with effects outside of the terminal. */
 import "@xterm/xterm/css/xterm.css";
 
 import { FitAddon } from "@xterm/addon-fit";
@@ -7,7 +7,7 @@ import { type ITheme, Terminal as Xterm } from "@xterm/xterm";
 
 import { t } from "../text";
 import { latin1, utf8 } from "./bytes";
-import type { Shown } from "./stream";
+import type { OutputTarget } from "./stream";
 
 const ANSI = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"] as const;
 const SCROLLBACK_LINES = 5000;
@@ -15,13 +15,13 @@ const RESIZE_MS = 120;
 
 export interface ScreenEvents {
   onInput: (data: Uint8Array) => void;
-  /** The size that fits, once it has come to rest. */
+  /** Called with the size that fits, after resizing has stopped. */
   onSize: (columns: number, rows: number) => void;
-  /** The user wants out, by keyboard. */
+  /** Called when the user leaves the terminal by keyboard. */
   onLeave: () => void;
 }
 
-export class Screen implements Shown {
+export class Screen implements OutputTarget {
   private readonly xterm: Xterm;
   private readonly fitting = new FitAddon();
   private readonly observer: ResizeObserver;
@@ -50,10 +50,10 @@ export class Screen implements Shown {
       screenReaderMode: isForReader,
       macOptionIsMeta: true,
       rightClickSelectsWord: false,
-      // OSC 8 names any address; xterm's own handler would ask and open it.
+      // OSC 8 can link to any address, and xterm's own handler would open it after a question.
       linkHandler: { activate: (_event, address) => visit(address), allowNonHttpProtocols: false },
     });
-    // Not used, so without effect: clipboard (OSC 52), the window's title and size.
+    // Nothing here enables these escape sequences: clipboard (OSC 52), window title and size.
     this.xterm.loadAddon(this.fitting);
     this.xterm.loadAddon(new WebLinksAddon((_event, address) => visit(address)));
     this.xterm.attachCustomKeyEventHandler((event) => this.press(event));
@@ -79,12 +79,12 @@ export class Screen implements Shown {
     this.xterm.focus();
   }
 
-  /** Another page has given it this size. */
+  /** Applies a size that another page has set. */
   adopt(columns: number, rows: number): void {
     if (this.xterm.cols !== columns || this.xterm.rows !== rows) this.xterm.resize(columns, rows);
   }
 
-  /** To the room that it has, when it has come to rest. */
+  /** Fits the terminal to its element, after resizing has stopped. */
   readonly fit = (): void => {
     clearTimeout(this.resizing);
     this.resizing = setTimeout(() => {
@@ -120,13 +120,13 @@ export class Screen implements Shown {
   }
 
   private input(data: Uint8Array): void {
-    // A program asks the terminal what it can. Each page that shows it would answer, and each replay again: only the
-    // one that has the keyboard does.
+    // Programs query the terminal's features. Every page, and every replay, would answer: only the page with the
+    // keyboard focus does.
     if (this.replaying || !document.hasFocus() || !this.place.contains(document.activeElement)) return;
     this.events.onInput(data);
   }
 
-  /** Whether xterm is to take the key. */
+  /** Returns whether xterm handles the key. */
   private press(event: KeyboardEvent): boolean {
     if (event.key === "F6" && !event.shiftKey) {
       if (event.type === "keydown") {
@@ -137,13 +137,13 @@ export class Screen implements Shown {
     }
     if (event.ctrlKey && !event.altKey && event.code === "Backquote") return false;
     if (event.ctrlKey && event.shiftKey && event.code === "KeyC") {
-      event.preventDefault(); // the browser's own tools
+      event.preventDefault(); // the browser would open its developer tools
       if (event.type === "keydown" && this.xterm.hasSelection()) {
         void navigator.clipboard?.writeText(this.xterm.getSelection());
       }
       return false;
     }
-    return !(event.ctrlKey && event.shiftKey && event.code === "KeyV"); // the browser pastes
+    return !(event.ctrlKey && event.shiftKey && event.code === "KeyV"); // the browser's own paste
   }
 }
 
@@ -151,7 +151,7 @@ function visit(address: string): void {
   if (/^https?:\/\//i.test(address)) window.open(address, "_blank", "noopener,noreferrer");
 }
 
-/** The colours of `place`, as they are in the appearance of now. */
+/** Returns the theme from the current CSS colours of `place`. */
 function themeOf(place: HTMLElement): ITheme {
   const probe = place.ownerDocument.createElement("span");
   place.append(probe);

@@ -1,90 +1,90 @@
 /**
- * What a terminal said, in order and each byte once, however often the connection is lost: offsets count bytes from the
- * terminal's start. Where some are missing - they were said while nobody was there, or this page read too slowly - it
- * is attached to again, and told what is kept; where that does not follow what is shown, it is shown anew.
+ * Receives the output of a terminal: in order and each byte once, also across lost connections. Offsets count bytes from
+ * the start of the terminal. If bytes are missing, because nobody was attached or the page read too slowly, it attaches
+ * again and gets the stored output. If that does not continue the shown output, it clears the terminal first.
  */
 import { fromLine } from "./bytes";
 
-export interface Said {
+export interface Output {
   offset: number;
   data: Uint8Array;
 }
 
-export interface Shown {
+export interface OutputTarget {
   write(data: Uint8Array): void;
-  /** What was said before, and is not to be answered again; `isAnew`: in place of all that is shown. */
+  /** Writes stored output, whose queries must not be answered again. `isAnew`: clear the terminal first. */
   replay(data: Uint8Array, isAnew: boolean): void;
 }
 
 const MAX_HELD = 64;
 
 export class TerminalStream {
-  /** Up to here everything is shown. */
+  /** The offset up to which all output is shown. */
   end = 0;
-  private asked = 0;
+  private latestRequest = 0;
   private isAsking = false;
-  private held: Said[] = [];
+  private held: Output[] = [];
 
-  /** `ask` attaches, and answers what is kept from byte `after` on; `onFailure` is told why that did not work. */
+  /** `ask` attaches and returns the stored output from byte `after` on. `onFailure` gets the error if it fails. */
   constructor(
-    private readonly ask: (after: number) => Promise<Said>,
-    private readonly shown: Shown,
+    private readonly ask: (after: number) => Promise<Output>,
+    private readonly target: OutputTarget,
     private readonly onFailure: (error: unknown) => void,
   ) {}
 
-  /** Attaches, or attaches again: at once, even while an earlier attempt waits for an answer that cannot come. */
+  /** Attaches (again) at once, also while an earlier attempt still waits for its reply. */
   async attach(): Promise<void> {
-    const own = ++this.asked;
+    const own = ++this.latestRequest;
     this.isAsking = true;
     this.held = [];
-    let said: Said;
+    let output: Output;
     try {
-      said = await this.ask(this.end);
+      output = await this.ask(this.end);
     } catch (error) {
-      if (own === this.asked) {
+      if (own === this.latestRequest) {
         this.isAsking = false;
         this.onFailure(error);
       }
       return;
     }
-    if (own !== this.asked) return;
+    if (own !== this.latestRequest) return;
     this.isAsking = false;
-    const follows = said.offset === this.end;
-    if (!follows || said.data.length) {
-      this.shown.replay(follows || said.offset === 0 ? said.data : fromLine(said.data), !follows);
+    const follows = output.offset === this.end;
+    if (!follows || output.data.length) {
+      this.target.replay(follows || output.offset === 0 ? output.data : fromLine(output.data), !follows);
     }
-    this.end = said.offset + said.data.length;
+    this.end = output.offset + output.data.length;
     const held = this.held;
     this.held = [];
     for (const one of held) this.take(one);
   }
 
-  /** Output as it comes, live. */
-  take(said: Said): void {
+  /** Takes live output. */
+  take(output: Output): void {
     if (this.isAsking) {
-      // It may come before the answer that it follows.
-      this.held.push(said);
-      if (this.held.length > MAX_HELD) this.held.shift(); // seen as a gap then
+      // It can arrive before the reply to the attach request.
+      this.held.push(output);
+      if (this.held.length > MAX_HELD) this.held.shift(); // this shows as a gap later
       return;
     }
-    if (said.offset > this.end) {
+    if (output.offset > this.end) {
       void this.attach();
       return;
     }
-    const fresh = said.data.subarray(this.end - said.offset);
+    const fresh = output.data.subarray(this.end - output.offset);
     if (!fresh.length) return;
-    this.shown.write(fresh);
+    this.target.write(fresh);
     this.end += fresh.length;
   }
 
-  /** The drone has sent so many bytes: attaches again when they did not arrive. */
+  /** Attaches again if fewer than `length` bytes have arrived. */
   expect(length: number): void {
     if (!this.isAsking && length > this.end) void this.attach();
   }
 
-  /** What still comes is for nobody. */
+  /** Ignores all further output. */
   stop(): void {
-    this.asked++;
+    this.latestRequest++;
     this.isAsking = true;
     this.held = [];
   }

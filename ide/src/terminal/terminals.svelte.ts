@@ -1,25 +1,25 @@
-/** The terminals of one session, as its drone has them; listed anew whenever there may be something that was missed. */
-import { ApiError } from "../api/http";
+/** The terminals of one session. It lists them again whenever a change may have been missed. */
+import { ApiError, errorText } from "../api/http";
 import type { DroneRegistration, ErrorCode, Terminal } from "../api/types";
 import type { Connection } from "../live/connection.svelte";
 
 const AGAIN_MS = 3000;
-/** A drone says that it is there a moment before it takes requests. */
+/** A drone reports that it is online shortly before it accepts requests. */
 const SETTLE_MS = 300;
 const PASSES: ErrorCode[] = ["droneOffline", "serverUnreachable", "storeUnavailable", "rateLimited", "droneStopping"];
 
 export class Terminals {
   items = $state.raw<Terminal[]>([]);
-  /** The one that is shown. */
+  /** The id of the shown terminal. */
   current = $state<string | null>(null);
-  /** Why there are none to be had now, for a person. */
+  /** Why terminals are not available, as a text for the user. */
   problem = $state<string | null>(null);
-  /** How often they were listed: whoever shows one attaches to it again each time. */
+  /** Counts the listings: after each, the shown terminals attach again. */
   listed = $state(0);
   droneId = $state<string | null>(null);
   private stops: (() => void)[] = [];
   private again: ReturnType<typeof setTimeout> | undefined;
-  private asked = 0;
+  private latestRequest = 0;
 
   constructor(
     private readonly connection: Connection,
@@ -31,7 +31,7 @@ export class Terminals {
     return this.drones().find((drone) => drone._id === this.droneId);
   }
 
-  /** Whether what is typed gets there. */
+  /** Whether input reaches the terminal. */
   get isReached(): boolean {
     return this.connection.state === "online" && this.problem === null && this.drone?.status !== "offline";
   }
@@ -56,17 +56,17 @@ export class Terminals {
     for (const stop of this.stops) stop();
     this.stops = [];
     clearTimeout(this.again);
-    this.asked++;
+    this.latestRequest++;
   }
 
-  /** Raises ApiError. */
+  /** Opens a terminal. Throws ApiError. */
   async start(columns: number, rows: number): Promise<void> {
     const { terminal } = await this.connection.call("openTerminal", { chatSessionId: this.session, columns, rows });
     this.put(terminal);
     this.current = terminal._id;
   }
 
-  /** Raises ApiError. One that is gone already is no error. */
+  /** Closes a terminal; does nothing if it is closed already. Throws ApiError. */
   async end(terminal: string): Promise<void> {
     try {
       await this.connection.call("closeTerminal", { chatSessionId: this.session, terminalId: terminal });
@@ -82,19 +82,19 @@ export class Terminals {
   }
 
   private async list(): Promise<void> {
-    const own = ++this.asked;
+    const own = ++this.latestRequest;
     clearTimeout(this.again);
     try {
       const answer = await this.connection.call("listTerminals", { chatSessionId: this.session });
-      if (own !== this.asked) return;
+      if (own !== this.latestRequest) return;
       this.droneId = answer.droneId;
       this.items = answer.terminals;
       this.problem = null;
       if (!this.items.some((one) => one._id === this.current)) this.current = this.items[0]?._id ?? null;
       this.listed++;
     } catch (error) {
-      if (own !== this.asked) return;
-      this.problem = error instanceof Error ? error.message : String(error);
+      if (own !== this.latestRequest) return;
+      this.problem = errorText(error);
       if (error instanceof ApiError && PASSES.includes(error.code)) this.listIn(AGAIN_MS);
     }
   }

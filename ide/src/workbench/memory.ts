@@ -1,62 +1,46 @@
-/** What of a session's page was open, kept in this browser. */
-import type { Kept } from "../conversation/drafts";
+/** Stores in this browser which panels and files of a session were open. */
+import { type KeyValueStorage, readStored, store } from "../browser-storage";
 
 export interface Memory {
   isFilesOpen: boolean;
   isTerminalOpen: boolean;
-  /** Paths of the open files, in their order. */
+  /** The paths of the open files, in order. */
   tabs: string[];
   active: string | null;
-  /** Paths that were opened, the latest first. */
+  /** The paths opened before, newest first. */
   recent: string[];
 }
 
 export interface Sizes {
-  /** Of the side panel, as a part of the page's width. */
+  /** The width of the side panel, as a fraction of the page. */
   side: number;
-  /** Of the bottom panel, as a part of its height. */
+  /** The height of the bottom panel, as a fraction of the page. */
   bottom: number;
   isWrapped: boolean;
 }
 
-const SESSIONS = "gadget.desks";
-const SIZES = "gadget.desk";
-const MOST_SESSIONS = 50;
+const SESSIONS = "gadget.panels";
+const SIZES = "gadget.panelSizes";
+const MAX_SESSIONS = 50;
 const FRESH: Memory = { isFilesOpen: false, isTerminalOpen: false, tabs: [], active: null, recent: [] };
 const USUAL: Sizes = { side: 0.58, bottom: 0.35, isWrapped: false };
 
-export function recall(session: string, kept: Kept = localStorage): Memory {
-  const known = read<[string, Partial<Memory>][]>(kept, SESSIONS, []).find(([id]) => id === session);
+export function recall(session: string, storage?: KeyValueStorage): Memory {
+  const known = readStored<[string, Partial<Memory>][]>(SESSIONS, [], storage).find(([id]) => id === session);
   return { ...FRESH, ...known?.[1] };
 }
 
-export function remember(session: string, part: Partial<Memory>, kept: Kept = localStorage): void {
-  const all = read<[string, Partial<Memory>][]>(kept, SESSIONS, []);
-  const now = { ...recall(session, kept), ...part };
+export function remember(session: string, part: Partial<Memory>, storage?: KeyValueStorage): void {
+  const all = readStored<[string, Partial<Memory>][]>(SESSIONS, [], storage);
+  const now = { ...recall(session, storage), ...part };
   const others = all.filter(([id]) => id !== session);
-  write(kept, SESSIONS, [[session, now], ...others].slice(0, MOST_SESSIONS));
+  store(SESSIONS, [[session, now], ...others].slice(0, MAX_SESSIONS), storage);
 }
 
-export function recallSizes(kept: Kept = localStorage): Sizes {
-  return { ...USUAL, ...read<Partial<Sizes>>(kept, SIZES, {}) };
+export function recallSizes(storage?: KeyValueStorage): Sizes {
+  return { ...USUAL, ...readStored<Partial<Sizes>>(SIZES, {}, storage) };
 }
 
-export function rememberSizes(part: Partial<Sizes>, kept: Kept = localStorage): void {
-  write(kept, SIZES, { ...recallSizes(kept), ...part });
-}
-
-function read<Value>(kept: Kept, key: string, otherwise: Value): Value {
-  try {
-    return (JSON.parse(kept.getItem(key) ?? "null") as Value | null) ?? otherwise;
-  } catch {
-    return otherwise;
-  }
-}
-
-function write(kept: Kept, key: string, value: unknown): void {
-  try {
-    kept.setItem(key, JSON.stringify(value));
-  } catch {
-    // No room: it is as at first the next time.
-  }
+export function rememberSizes(part: Partial<Sizes>, storage?: KeyValueStorage): void {
+  store(SIZES, { ...recallSizes(storage), ...part }, storage);
 }

@@ -1,10 +1,10 @@
-/** Who has the workspace, and how the user gets it. */
+/** Takes the workspace over from the agent. */
 import type { SessionView } from "../conversation/session.svelte";
 import { t } from "../text";
 
-const STOP_MS = 30_000; // a drone kills what does not end by itself well before
+const STOP_MS = 30_000; // a drone kills a command that does not end well before this
 
-/** Stops the turn that runs, waits until it has, and takes the workspace. Raises ApiError, and Error when it goes on. */
+/** Stops the running turn, waits for its end, and takes the workspace. Throws ApiError, or Error on a time-out. */
 export async function stopAndTake(session: SessionView): Promise<void> {
   const { running } = session;
   if (running === null) throw new Error(t.workspace.elsewhere);
@@ -15,7 +15,7 @@ export async function stopAndTake(session: SessionView): Promise<void> {
   await session.setMode("user");
 }
 
-/** Waits until it is so; false when it is not in time. */
+/** Waits until the condition holds. Returns false on a time-out. */
 export function when(isSo: () => boolean, most_ms: number): Promise<boolean> {
   return new Promise((resolve) => {
     const stop = $effect.root(() => {

@@ -1,40 +1,40 @@
-/** The files that an `@` may become: asked for a moment after the last key, the newest question alone counts. */
-import { said } from "../api/http";
+/** Completes an `@` mention: searches files shortly after the last key. Only the newest search counts. */
+import { errorText } from "../api/http";
 import { filesOf } from "../api/files";
 import type { Mention } from "./mentions";
 
 const PAUSE_MS = 120;
-const MOST = 12; // files in the list
+const MAX_FILES = 12; // files in the list
 
-export class Mentioning {
+export class MentionSearch {
   paths = $state.raw<string[]>([]);
-  /** Which of them is chosen. */
+  /** The index of the selected file. */
   at = $state(0);
-  /** Why there are none, for a person; null where there may be. */
+  /** Why files cannot be searched, as a text for the user; null if they can. */
   why = $state<string | null>(null);
   mention = $state.raw<Mention | null>(null);
-  /** Whether the answer to what is typed now is there. */
+  /** Whether `paths` is the result for the current query. */
   isCurrent = $state(false);
 
   private waits: ReturnType<typeof setTimeout> | undefined;
-  private asked = 0;
-  /** The `@` that was closed stays closed. */
+  private latestRequest = 0;
+  /** The position of an `@` whose list the user closed: it stays closed. */
   private closedAt: number | null = null;
 
   constructor(private readonly session: string) {}
 
-  /** Follows what is typed; null: no mention. */
+  /** Updates the list for the current mention; null if the caret is not in one. */
   follow(mention: Mention | null): void {
     if (mention === null) this.closedAt = null;
     if (mention === null || mention.from === this.closedAt) {
       this.end();
       return;
     }
-    if (mention.asked === this.mention?.asked && mention.from === this.mention.from) return;
+    if (mention.query === this.mention?.query && mention.from === this.mention.from) return;
     this.mention = mention;
     this.isCurrent = false;
     clearTimeout(this.waits);
-    this.waits = setTimeout(() => void this.ask(mention.asked), PAUSE_MS);
+    this.waits = setTimeout(() => void this.ask(mention.query), PAUSE_MS);
   }
 
   step(by: 1 | -1): void {
@@ -48,7 +48,7 @@ export class Mentioning {
 
   end(): void {
     clearTimeout(this.waits);
-    this.asked += 1;
+    this.latestRequest += 1;
     this.mention = null;
     this.paths = [];
     this.why = null;
@@ -56,15 +56,15 @@ export class Mentioning {
   }
 
   private async ask(q: string): Promise<void> {
-    const asked = ++this.asked;
+    const request = ++this.latestRequest;
     let paths: string[] = [];
     let why: string | null = null;
     try {
-      paths = (await filesOf(this.session).find(q)).paths.slice(0, MOST);
+      paths = (await filesOf(this.session).find(q)).paths.slice(0, MAX_FILES);
     } catch (error) {
-      why = said(error);
+      why = errorText(error);
     }
-    if (asked !== this.asked) return;
+    if (request !== this.latestRequest) return;
     this.paths = paths;
     this.why = why;
     this.at = 0;

@@ -1,6 +1,6 @@
-/** What is reviewed: the changes of a turn, a session or the working tree, what was looked at, what was undone. */
+/** The state of a review: the changes of a turn, a session or the working tree, with their marks and undos. */
 import { type FilesApi, filesOf } from "../api/files";
-import { ApiError, said } from "../api/http";
+import { ApiError, errorText } from "../api/http";
 import * as api from "../api/resources";
 import type { FileDiff } from "../api/types";
 import type { SessionView } from "../conversation/session.svelte";
@@ -9,17 +9,17 @@ import { type Change, type Patch, patchOf } from "../diff/hunks";
 import { t } from "../text";
 import { keepReviewed, keysOf, reviewedOf } from "./reviewed";
 import { standing, type Standing } from "./undo";
-import { type Back, type DiskFile, exchange, readDisk, Refused, undoFile } from "./undoing";
+import { type Back, type DiskFile, exchange, readDisk, Refused, undoFile } from "./undo-on-disk";
 
 export type Scope = "turn" | "session" | "uncommitted";
 
-const MOST_BACKS = 50; // undos that can be undone
+const MAX_REDOS = 50; // undos that can be brought back
 
 export interface Entry {
   file: FileDiff;
-  /** Null: there is nothing to show, for it is binary or too large. */
+  /** Null if there are no lines to show: the file is binary or too large. */
   patch: Patch | null;
-  /** What each of its changes is known by; the file itself where it has none. */
+  /** The key of each change; the key of the file if it has no changes to show. */
   keys: string[];
 }
 
@@ -33,18 +33,18 @@ export class Review {
   entries = $state.raw<Entry[] | null>(null);
   fileCount = $state(0);
   error = $state<string | null>(null);
-  /** The file that is shown. */
+  /** The path of the shown file. */
   path = $state<string | null>(null);
-  /** What is on the disk of it; undefined while that is not known. */
+  /** The shown file on disk; undefined until it is loaded. */
   disk = $state.raw<DiskFile | null | undefined>(undefined);
   marks = $state.raw<ReadonlySet<string>>(new Set());
   undone = $state.raw<Undone[]>([]);
-  /** What was done last, or why it was not. */
+  /** The result of the last action, or why it failed. */
   news = $state<{ says: string; isBad: boolean } | null>(null);
   isBusy = $state(false);
 
   private readonly files: FilesApi;
-  private asked = 0;
+  private latestRequest = 0;
 
   constructor(
     readonly session: SessionView,
@@ -72,21 +72,21 @@ export class Review {
     return entry.keys.filter((key) => this.marks.has(key)).length;
   }
 
-  /** Asks what changed, and what is on the disk of the file that is shown. */
+  /** Loads the changes, and the shown file on disk. */
   async load(): Promise<void> {
-    const asked = ++this.asked;
+    const request = ++this.latestRequest;
     this.error = null;
     try {
       const asks = this.scope === "turn" ? api.turnDiff(this.turn!.id) : api.sessionDiff(this.session.id, this.scope);
       const diff = await asks;
-      if (asked !== this.asked) return;
+      if (request !== this.latestRequest) return;
       this.entries = diff.files.map(entryOf);
       this.fileCount = diff.fileCount;
       if (this.entry === null) this.path = this.entries[0]?.file.path ?? null;
     } catch (error) {
-      if (asked !== this.asked) return;
+      if (request !== this.latestRequest) return;
       this.entries = [];
-      this.error = said(error);
+      this.error = errorText(error);
     }
     await this.readDisk();
   }
@@ -98,13 +98,13 @@ export class Review {
     await this.load();
   }
 
-  /** At once; what is on the disk of it comes later. */
+  /** Shows a file at once, and loads its text on disk afterwards. */
   show(path: string): void {
     this.path = path;
     void this.readDisk();
   }
 
-  /** The one before or after, around the end. */
+  /** Shows the previous or the next file, and wraps around at the ends. */
   showNext(by: 1 | -1): void {
     const all = this.entries ?? [];
     const at = all.findIndex((entry) => entry.file.path === this.path);
@@ -137,7 +137,7 @@ export class Review {
     });
   }
 
-  /** Puts a change in again that is not on the disk any more. */
+  /** Applies an undone change to the file again. */
   async redoChange(entry: Entry, change: Change): Promise<void> {
     await this.act(async () => {
       await exchange(this.files, entry.file.path, change, "old");
@@ -145,7 +145,7 @@ export class Review {
     });
   }
 
-  /** Undoes whole files; what cannot be undone is left alone, and said. */
+  /** Undoes whole files. Reports the files that cannot be undone. */
   async undoFiles(entries: Entry[]): Promise<void> {
     await this.act(async () => {
       const backs: Back[] = [];
@@ -156,9 +156,9 @@ export class Review {
           const back = await undoFile(this.files, file, patch);
           if (back !== null) backs.push(back);
         } catch (error) {
-          // What holds for one holds for all: the agent works, the drone is away.
+          // This error concerns all files: the agent works, or the drone is offline.
           const isOfAll = error instanceof ApiError && !["fileChanged", "alreadyExists", "notFound", "tooLarge"].includes(error.code);
-          left.push(said(error));
+          left.push(errorText(error));
           if (isOfAll || !(error instanceof ApiError || error instanceof Refused)) break;
         }
       }
@@ -180,7 +180,7 @@ export class Review {
   }
 
   private note(says: string, backs: Back[]): void {
-    this.undone = [...this.undone, { says, backs }].slice(-MOST_BACKS);
+    this.undone = [...this.undone, { says, backs }].slice(-MAX_REDOS);
     this.news = { says, isBad: false };
   }
 
@@ -197,7 +197,7 @@ export class Review {
     } catch (error) {
       const isOther = error instanceof ApiError && error.code === "fileChanged";
       const isAgent = error instanceof ApiError && error.code === "workspaceBusy";
-      this.news = { says: isOther ? t.review.fileChanged : isAgent ? t.review.agentWorks : said(error), isBad: true };
+      this.news = { says: isOther ? t.review.fileChanged : isAgent ? t.review.agentWorks : errorText(error), isBad: true };
     } finally {
       await this.load();
       this.isBusy = false;
@@ -213,7 +213,7 @@ export class Review {
     const { path } = this;
     this.disk = undefined;
     if (path === null || this.entry?.patch == null) return;
-    const found = await readDisk(this.files, path).catch(() => undefined); // nothing is known of it: undo says why
+    const found = await readDisk(this.files, path).catch(() => undefined); // an undo then reports the error
     if (path === this.path) this.disk = found;
   }
 }

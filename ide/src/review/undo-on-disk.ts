@@ -1,27 +1,27 @@
-/** Undo on the disk: a file is read, changed as `undo.ts` says, and saved if nobody else was faster. */
+/** Undoes changes on disk: reads a file, applies `undo.ts`, and saves it if it has not changed in between. */
 import type { FilesApi } from "../api/files";
 import { ApiError } from "../api/http";
 import type { FileDiff } from "../api/types";
 import { type Change, type Patch, type Side } from "../diff/hunks";
 import { t } from "../text";
-import { exchanged, planOf, type Refusal, standing } from "./undo";
+import { replaceSide, planOf, type Refusal, standing } from "./undo";
 
-/** Why nothing was done, as a sentence. */
+/** An undo that is not possible. The message is for the user. */
 export class Refused extends Error {}
 
-/** Makes a file what it was before the undo. Raises ApiError `fileChanged` when it is another by now. */
+/** Reverses an undo. Throws ApiError `fileChanged` if the file has changed since. */
 export type Back = () => Promise<unknown>;
 
 export interface DiskFile {
   version: string;
-  /** Null: it is no text, or too large to be shown. */
+  /** Null if the file is not text, or too large to show. */
   text: string | null;
 }
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }); // a byte order mark is part of the text
 
-/** Null: nothing is there. Raises ApiError. */
+/** Reads a file; null if it does not exist. Throws ApiError. */
 export async function readDisk(files: FilesApi, path: string): Promise<DiskFile | null> {
   try {
     const found = await files.read(path);
@@ -33,10 +33,10 @@ export async function readDisk(files: FilesApi, path: string): Promise<DiskFile 
   }
 }
 
-/** Takes one change out of a file, or (`from` "old") puts it in again. Raises Refused, ApiError. */
+/** Undoes one change of a file, or applies it again if `from` is "old". Throws Refused or ApiError. */
 export async function exchange(files: FilesApi, path: string, change: Change, from: Side): Promise<Back> {
   const disk = await textOf(files, path);
-  const result = exchanged(disk.text, change, from);
+  const result = replaceSide(disk.text, change, from);
   if (result.refusal !== undefined) {
     const isDone = from === "new" && result.refusal === "changed" && standing(disk.text, change) === "undone";
     throw isDone ? new Refused(t.review.already(path)) : refused(result.refusal, path);
@@ -44,7 +44,7 @@ export async function exchange(files: FilesApi, path: string, change: Change, fr
   return save(files, path, disk, result.text);
 }
 
-/** Makes a file what it was before all of its changes; null when it is that already. Raises Refused, ApiError. */
+/** Undoes all changes of a file; returns null if they are undone already. Throws Refused or ApiError. */
 export async function undoFile(files: FilesApi, file: FileDiff, patch: Patch): Promise<Back | null> {
   const { path } = file;
   const disk = await readDisk(files, path);

@@ -1,8 +1,8 @@
-/** The files of the sessions that were looked at last: what is open and typed there stays. */
+/** Keeps the files of the sessions that were opened last, so that tabs and edits stay. */
 import type { App } from "../state/app.svelte";
 import { Files } from "./files.svelte";
 
-const MOST = 8;
+const MAX_SESSIONS = 8;
 const known = new WeakMap<App, Files[]>();
 
 export function filesIn(app: App, session: string): Files {
@@ -11,7 +11,7 @@ export function filesIn(app: App, session: string): Files {
   const files = found ?? Files.of(session);
   if (found === undefined) void files.restore();
   const kept = [files, ...all.filter((one) => one !== files)];
-  for (const left of kept.slice(MOST)) void left.keepAll();
-  known.set(app, kept.slice(0, MOST));
+  for (const left of kept.slice(MAX_SESSIONS)) void left.keepAll();
+  known.set(app, kept.slice(0, MAX_SESSIONS));
   return files;
 }

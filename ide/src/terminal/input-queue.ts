@@ -1,29 +1,29 @@
-/** What is typed, on its way: in order, one message at a time; what is typed meanwhile goes as the next one. */
+/** Sends terminal input in order, one message at a time. Input during a send goes into the next message. */
 import { ApiError } from "../api/http";
 
-/** 48 KiB are 64 Ki characters of base64: what one message may have. */
+/** 48 KiB are 64 Ki characters of base64, the limit of one message. */
 export const MAX_BYTES = 48 * 1024;
-/** 40 messages a second; the service takes 50. */
+/** 40 messages a second; the service accepts 50. */
 const PAUSE_MS = 25;
-/** A program that does not read is tried again for so long. */
+/** While the program does not read, a message is retried every `AGAIN_MS`, for `PATIENCE_MS`. */
 const AGAIN_MS = 250;
 const PATIENCE_MS = 10_000;
-/** A paste of more is refused. */
+/** A larger paste is refused. */
 export const MAX_WAITING = 8 * 1024 * 1024;
 
-export class Typing {
+export class InputQueue {
   private waiting: Uint8Array[] = [];
   private size = 0;
   private isSending = false;
 
-  /** `send` raises what the service answered; `onFailure` is told what was not sent, and why. */
+  /** `send` throws the error of the service. It drops the unsent input, and `onFailure` gets the error. */
   constructor(
     private readonly send: (data: Uint8Array) => Promise<unknown>,
     private readonly onFailure: (error: unknown) => void,
     private readonly pause: (ms: number) => Promise<void> = (ms) => new Promise((done) => setTimeout(done, ms)),
   ) {}
 
-  /** Whether it is taken. */
+  /** Queues input. Returns false if it is too much. */
   put(data: Uint8Array): boolean {
     if (this.size + data.length > MAX_WAITING) return false;
     this.waiting.push(data);
@@ -32,7 +32,7 @@ export class Typing {
     return true;
   }
 
-  /** Lets go of what is not sent yet. */
+  /** Drops the unsent input. */
   drop(): void {
     this.waiting = [];
     this.size = 0;
@@ -46,7 +46,7 @@ export class Typing {
         await this.pause(PAUSE_MS);
       }
     } catch (error) {
-      this.drop(); // the rest without its beginning is another command
+      this.drop(); // the rest without its beginning would be another command
       this.onFailure(error);
     } finally {
       this.isSending = false;
@@ -59,7 +59,7 @@ export class Typing {
         await this.send(data);
         return;
       } catch (error) {
-        // Nothing of a message that is refused so was taken.
+        // With these errors, the service has taken nothing of the message.
         const isFull = error instanceof ApiError && error.code === "rateLimited";
         if (!isFull || waited >= PATIENCE_MS) throw error;
       }
@@ -67,7 +67,7 @@ export class Typing {
     }
   }
 
-  /** As much as fits into one message. */
+  /** Takes as much input as fits into one message. */
   private next(): Uint8Array {
     const whole = new Uint8Array(Math.min(this.size, MAX_BYTES));
     let at = 0;

@@ -1,4 +1,4 @@
-/** What is open beside a conversation, and what it was asked to show. Small: the panels themselves come when opened. */
+/** The panels beside a conversation: which are open, and what they show. The page loads a panel's code when it opens. */
 import { createContext } from "svelte";
 
 import type { Place } from "../files/file.svelte";
@@ -6,17 +6,17 @@ import { recall, recallSizes, remember, rememberSizes } from "./memory";
 
 export type Panel = "files" | "terminal";
 
-export class Desk {
+export class Panels {
   isFilesOpen = $state(false);
   isTerminalOpen = $state(false);
   isFinding = $state(false);
-  /** Whether it was opened by its user, and not because it was open the last time. */
+  /** Whether the user opened the terminal, and it was not just restored. */
   isTerminalAsked = false;
   side = $state(0.58);
   bottom = $state(0.35);
-  /** The file that shall be shown, until the panel has taken it. */
-  wanted = $state.raw<{ path: string; place: Place | null } | null>(null);
-  /** Names a file, or lines of it, where the prompt is written. The conversation gives this, and the next. */
+  /** The file to show, until the files panel has opened it. */
+  requestedFile = $state.raw<{ path: string; place: Place | null } | null>(null);
+  /** Inserts a mention of a file, or of its lines, into the prompt. The conversation sets this and `focusPrompt`. */
   mention: (path: string, fromLine?: number, toLine?: number) => void = () => {};
   focusPrompt: () => void = () => {};
 
@@ -36,9 +36,9 @@ export class Desk {
     remember(this.session, { isFilesOpen: this.isFilesOpen, isTerminalOpen: this.isTerminalOpen });
   }
 
-  /** Shows a file, at a place in it. `reference` may end with `:line`. */
+  /** Shows a file at a place. `reference` can end with `:line`. */
   show(reference: string, place: Place | null = null): void {
-    this.wanted = { ...parseReference(reference), ...(place === null ? {} : { place }) };
+    this.requestedFile = { ...parseReference(reference), ...(place === null ? {} : { place }) };
     this.toggle("files", true);
   }
 
@@ -51,16 +51,16 @@ export class Desk {
 
 const REFERENCE = /^(.+?):(\d+)(?:[:-]\d+)?$/;
 
-/** `src/a.py:12`, `src/a.py:12:5` and `src/a.py:12-30` are line 12 of src/a.py. */
+/** Parses a reference: `src/a.py:12`, `src/a.py:12:5` and `src/a.py:12-30` are line 12 of src/a.py. */
 export function parseReference(text: string): { path: string; place: Place | null } {
   const found = REFERENCE.exec(text.trim());
   const path = (found?.[1] ?? text.trim()).replace(/^(?:\.\/)+/, "");
   return { path, place: found === null ? null : { line: Number(found[2]) } };
 }
 
-/** Whether a piece of code in a text names a line of a file. */
+/** Whether inline code names a line of a file. */
 export function isReference(text: string): boolean {
   return text.length <= 300 && /^[^\s:`'"<>]*[\w-]\.\w{1,12}:\d+(?:[:-]\d+)?$/.test(text) && !text.includes("//");
 }
 
-export const [useDesk, provideDesk] = createContext<Desk>();
+export const [usePanels, providePanels] = createContext<Panels>();
