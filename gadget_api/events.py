@@ -3,7 +3,7 @@
 The drone gives each event of a turn its `seq` (1, 2, 3 ... without gaps). `type` is the socket event's name.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field, TypeAdapter
 
@@ -22,7 +22,18 @@ MAX_EVENT_BYTES = 1_000_000
 
 
 class TurnEvent(WireModel):
-    """What every event of a turn carries."""
+    """The fields and properties that every event of a turn has."""
+
+    is_delta: ClassVar[bool] = False
+    """Whether it is a piece of content that a later event repeats as a whole. Deltas of an ended turn may expire."""
+    is_in_history: ClassVar[bool] = False
+    """Whether the messages for a model are built from it (`gadget_api.history`)."""
+    is_shown: ClassVar[bool] = False
+    """Whether clients show it after the turn has ended. The other events repeat these or the turn document."""
+    is_urgent: ClassVar[bool] = False
+    """Whether the service stores it at once, because the user or the drone waits for it."""
+    is_forked: ClassVar[bool] = True
+    """Whether a fork of the session gets a copy of it."""
 
     type: str
     turn_id: Id
@@ -40,6 +51,8 @@ class TurnEvent(WireModel):
 class Thinking(TurnEvent):
     """A piece of the model's thinking."""
 
+    is_delta: ClassVar[bool] = True
+    is_forked: ClassVar[bool] = False
     type: Literal["thinking"] = "thinking"
     content: str
 
@@ -47,6 +60,8 @@ class Thinking(TurnEvent):
 class Response(TurnEvent):
     """A piece of the model's answer."""
 
+    is_delta: ClassVar[bool] = True
+    is_forked: ClassVar[bool] = False
     type: Literal["response"] = "response"
     content: str
 
@@ -63,6 +78,8 @@ class ToolStarted(TurnEvent):
 class ToolOutput(TurnEvent):
     """A piece of a running tool's output."""
 
+    is_delta: ClassVar[bool] = True
+    is_forked: ClassVar[bool] = False
     type: Literal["toolOutput"] = "toolOutput"
     call_id: str
     content: str
@@ -78,6 +95,8 @@ class BlobRef(WireModel):
 class ToolCall(TurnEvent):
     """A tool has ended."""
 
+    is_in_history: ClassVar[bool] = True
+    is_shown: ClassVar[bool] = True
     type: Literal["toolCall"] = "toolCall"
     call_id: str
     name: str
@@ -103,6 +122,8 @@ class Step(TurnEvent):
     With the finish reason `interrupted` it holds what had been said when the call was cut off; the turn ends after it.
     """
 
+    is_in_history: ClassVar[bool] = True
+    is_shown: ClassVar[bool] = True
     type: Literal["step"] = "step"
     index: int = Field(ge=1)
     message: AssistantMessage
@@ -117,6 +138,9 @@ class Step(TurnEvent):
 class Steered(TurnEvent):
     """A message was put before the model while the turn ran."""
 
+    is_in_history: ClassVar[bool] = True
+    is_shown: ClassVar[bool] = True
+    is_urgent: ClassVar[bool] = True
     type: Literal["steered"] = "steered"
     steer_id: Id
     content: str
@@ -130,6 +154,7 @@ TURN_UNUSUAL = "turnUnusual"
 class Notice(TurnEvent):
     """Something the user should know: retrying, cloning, truncated context ..."""
 
+    is_shown: ClassVar[bool] = True
     type: Literal["notice"] = "notice"
     level: Literal["info", "warning", "error"]
     code: str
@@ -139,6 +164,9 @@ class Notice(TurnEvent):
 class InquiryAsked(TurnEvent):
     """The turn asks its user, and waits."""
 
+    is_shown: ClassVar[bool] = True
+    is_urgent: ClassVar[bool] = True
+    is_forked: ClassVar[bool] = False
     type: Literal["inquiryAsked"] = "inquiryAsked"
     inquiry: Inquiry
 
@@ -146,6 +174,9 @@ class InquiryAsked(TurnEvent):
 class InquiryAnswered(TurnEvent):
     """The answer has reached the turn, which goes on."""
 
+    is_shown: ClassVar[bool] = True
+    is_urgent: ClassVar[bool] = True
+    is_forked: ClassVar[bool] = False
     type: Literal["inquiryAnswered"] = "inquiryAnswered"
     answer: InquiryAnswer
 
@@ -153,6 +184,8 @@ class InquiryAnswered(TurnEvent):
 class Compacted(TurnEvent):
     """From here on the model reads a shorter form of what came before; nothing is deleted."""
 
+    is_in_history: ClassVar[bool] = True
+    is_shown: ClassVar[bool] = True
     type: Literal["compacted"] = "compacted"
     compaction: Compaction
     tokens_before: Count
@@ -168,6 +201,7 @@ class Compacted(TurnEvent):
 class Checkpoint(TurnEvent):
     """The project's files as they are now were kept, to be gone back to."""
 
+    is_shown: ClassVar[bool] = True
     type: Literal["checkpoint"] = "checkpoint"
     checkpoint: CheckpointTaken
 
@@ -175,6 +209,7 @@ class Checkpoint(TurnEvent):
 class Titled(TurnEvent):
     """A name for a session that was made without one."""
 
+    is_forked: ClassVar[bool] = False
     type: Literal["titled"] = "titled"
     title: str = Field(min_length=1, max_length=200)
     usage: Usage = Usage()
@@ -187,6 +222,7 @@ class Titled(TurnEvent):
 class WorkOrderComplete(TurnEvent):
     """The end of a turn: last, and once."""
 
+    is_urgent: ClassVar[bool] = True
     type: Literal["workOrderComplete"] = "workOrderComplete"
     success: bool
     message: str
@@ -216,27 +252,9 @@ turn_event = TypeAdapter[AnyTurnEvent](AnyTurnEvent)
 """Validates and serialises any event of a turn."""
 
 EVENT_TYPES: dict[str, type[TurnEvent]] = {
-    cls.model_fields["type"].default: cls
-    for cls in (
-        Thinking,
-        Response,
-        ToolStarted,
-        ToolOutput,
-        ToolCall,
-        Step,
-        Steered,
-        Notice,
-        InquiryAsked,
-        InquiryAnswered,
-        Compacted,
-        Checkpoint,
-        Titled,
-        WorkOrderComplete,
-    )
+    kind.model_fields["type"].default: kind for kind in get_args(get_args(AnyTurnEvent)[0])
 }
-DELTA_TYPES = frozenset({"thinking", "response", "toolOutput"})
-"""Events that repeat in pieces what a later event holds whole; those of a finished turn may expire."""
-HISTORY_TYPES = ("step", "toolCall", "steered", "compacted")
-"""The events that a turn's messages are built from."""
-CONTENT_TYPES = (*HISTORY_TYPES, "notice", "inquiryAsked", "inquiryAnswered", "checkpoint")
-"""What is shown of a turn that is over: the rest repeats these, or is in the turn's own document."""
+"""The class of each event, by the `type` on the wire."""
+DELTA_TYPES = frozenset(name for name, kind in EVENT_TYPES.items() if kind.is_delta)
+HISTORY_TYPES = frozenset(name for name, kind in EVENT_TYPES.items() if kind.is_in_history)
+SHOWN_TYPES = frozenset(name for name, kind in EVENT_TYPES.items() if kind.is_shown)

@@ -7,7 +7,7 @@ one function, so that a history is the same wherever it is built.
 import re
 from collections.abc import Iterable
 
-from gadget_api.events import Compacted, Steered, Step, ToolCall
+from gadget_api.events import Compacted, Steered, Step, ToolCall, TurnEvent
 from gadget_api.ids import Id
 from gadget_api.images import ImageRef
 from gadget_api.messages import (
@@ -73,19 +73,20 @@ def prompt_messages(prompt: str, images: tuple[ImageRef, ...]) -> list[Message |
     return [] if is_command(prompt) else [UserMessage(content=prompt, images=images)]
 
 
-def work_messages(
-    events: Iterable[Step | ToolCall | Steered | Compacted], *, is_over: bool = True
-) -> list[Message | Compaction]:
-    """The messages of a turn after its prompt, from its `HISTORY_TYPES` events in the order of `seq`.
+def work_messages(events: Iterable[TurnEvent], *, is_over: bool = True) -> list[Message | Compaction]:
+    """Builds the messages of a turn after its prompt from its events in the order of `seq`.
 
-    What an interrupted model call had said belongs to a turn that is over; one that goes on asks again.
+    `is_over`: the turn has ended. Only then the partial answer of an interrupted model call is included; a turn that
+    runs repeats that call.
 
-    In order for any model: a tool result follows the call it answers, and a call that was cut off is answered
-    with `INTERRUPTED` as soon as anything else follows it. Calls at the very end may still be open (`unanswered`).
+    Any model accepts the order: a tool result follows its call, and a call that was cut off gets the result
+    `INTERRUPTED` before the next message. Calls at the end of the list may have no result yet (`unanswered`).
     """
     messages: list[Message | Compaction] = []
     open_calls: dict[str, ToolCallRequest] = {}
     for event in events:
+        if not event.is_in_history:
+            continue
         if isinstance(event, ToolCall):
             messages.append(
                 ToolMessage(call_id=event.call_id, name=event.name, content=event.response, images=event.images)
@@ -94,15 +95,15 @@ def work_messages(
             continue
         messages.extend(map(_interrupted, open_calls.values()))
         open_calls.clear()
-        if isinstance(event, Step):
-            if event.finish_reason is FinishReason.INTERRUPTED and not is_over:
-                continue
-            messages.append(ModelMessage.of(event.message))
-            open_calls.update((call.call_id, call) for call in event.message.tool_calls)
-        elif isinstance(event, Compacted):
-            messages.append(event.compaction)
-        else:
-            messages.append(UserMessage(content=event.content))
+        match event:
+            case Step():
+                if event.finish_reason is not FinishReason.INTERRUPTED or is_over:
+                    messages.append(ModelMessage.of(event.message))
+                    open_calls.update((call.call_id, call) for call in event.message.tool_calls)
+            case Compacted():
+                messages.append(event.compaction)
+            case Steered():
+                messages.append(UserMessage(content=event.content))
     return messages
 
 

@@ -1,11 +1,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from gadget_api.events import Compacted, Steered, Step, ToolCall
+from gadget_api.events import EVENT_TYPES, Compacted, Steered, Step, ToolCall, TurnEvent
 from gadget_api.history import interrupted_results, work_messages
 from gadget_api.messages import (
     INTERRUPTED,
@@ -22,6 +23,7 @@ from gadget_api.messages import (
     unanswered,
 )
 from gadget_api.model import utc_now
+from tests.gadget_api.strategies import events as events_of
 
 WorkEvent = Step | ToolCall | Steered | Compacted
 
@@ -95,6 +97,12 @@ def test_a_turn_reads_in_the_order_it_was_worked() -> None:
 
 def test_a_turn_without_work_has_no_messages() -> None:
     assert work_messages([]) == []
+
+
+@pytest.mark.parametrize("kind", EVENT_TYPES.values(), ids=lambda kind: kind.__name__)
+@given(data=st.data())
+def test_messages_are_made_of_history_events_alone(kind: type[TurnEvent], data: st.DataObject) -> None:
+    assert bool(work_messages([data.draw(events_of(kind))])) == kind.is_in_history
 
 
 def test_a_call_that_was_cut_off_is_closed_before_anything_else_follows() -> None:
