@@ -1,6 +1,6 @@
 """The events of a turn: one numbered stream, the same on the socket, over REST, in the store and in the journal.
 
-The drone gives each event of a turn its `seq` (1, 2, 3 ... without gaps). `type` is the socket event's name.
+The drone numbers the events of a turn with `seq` (1, 2, 3 ... without gaps). `type` is the name of the socket event.
 """
 
 from typing import Annotated, Any, ClassVar, Literal, get_args
@@ -18,7 +18,7 @@ from gadget_api.providers import ModelPrice
 from gadget_api.turns import ChatTurnStatus, SteerOrigin, TurnStats
 
 MAX_EVENT_BYTES = 1_000_000
-"""No event is larger as JSON: it is one Socket.IO frame, and frames are cut off at 1 MB."""
+"""The largest event as JSON: an event is one Socket.IO frame, and the frame limit is 1 MB."""
 
 
 class TurnEvent(WireModel):
@@ -39,17 +39,17 @@ class TurnEvent(WireModel):
     turn_id: Id
     chat_session_id: Id
     epoch: int = Field(ge=1)
-    """Which dispatch of the turn this belongs to; the store refuses an older one."""
+    """The dispatch of the turn that this event belongs to. The store refuses events of an older epoch."""
     seq: int = Field(ge=1)
     at: UtcTime
 
     def counted(self, stats: TurnStats, price: ModelPrice | None) -> TurnStats:
-        """`stats` with this event taken in; most events change nothing."""
+        """Returns `stats` after this event. Most events do not change it."""
         return stats
 
 
 class Thinking(TurnEvent):
-    """A piece of the model's thinking."""
+    """A part of the model's thinking."""
 
     is_delta: ClassVar[bool] = True
     is_forked: ClassVar[bool] = False
@@ -58,7 +58,7 @@ class Thinking(TurnEvent):
 
 
 class Response(TurnEvent):
-    """A piece of the model's answer."""
+    """A part of the model's answer."""
 
     is_delta: ClassVar[bool] = True
     is_forked: ClassVar[bool] = False
@@ -67,7 +67,7 @@ class Response(TurnEvent):
 
 
 class ToolStarted(TurnEvent):
-    """A tool is about to run."""
+    """A tool starts."""
 
     type: Literal["toolStarted"] = "toolStarted"
     call_id: str
@@ -76,7 +76,7 @@ class ToolStarted(TurnEvent):
 
 
 class ToolOutput(TurnEvent):
-    """A piece of a running tool's output."""
+    """A part of a running tool's output."""
 
     is_delta: ClassVar[bool] = True
     is_forked: ClassVar[bool] = False
@@ -86,7 +86,7 @@ class ToolOutput(TurnEvent):
 
 
 class BlobRef(WireModel):
-    """Content too large for an event, to be fetched at `GET /turns/{turnId}/blobs/{blobId}`."""
+    """A reference to content that is too large for an event. `GET /turns/{turnId}/blobs/{blobId}` returns it."""
 
     blob_id: Id
     size_bytes: Count
@@ -102,24 +102,24 @@ class ToolCall(TurnEvent):
     name: str
     params: dict[str, Any]
     response: str
-    """What the model was told: the whole output, or its head and tail when that was too large (then see `blob`)."""
+    """The result that the model reads: the whole output, or its start and end when it is too large (see `blob`)."""
     is_error: bool
     duration_ms: Count
     blob: BlobRef | None = None
     images: tuple[ImageRef, ...] = Field(default=(), max_length=MAX_IMAGES)
     denied: bool = False
-    """Whether permissions, and not the tool, said no."""
+    """Whether permissions denied the call, so that the tool did not run."""
     because: str = Field(default="", max_length=1000)
-    """Why it was allowed, or denied; "" where nothing was to be decided."""
+    """The reason why the call was allowed or denied; "" when no decision was necessary."""
 
     def counted(self, stats: TurnStats, price: ModelPrice | None) -> TurnStats:
         return stats.with_tool_call()
 
 
 class Step(TurnEvent):
-    """One model call: the durable boundary of a turn.
+    """A model call has ended. After a crash a turn resumes from its last step.
 
-    With the finish reason `interrupted` it holds what had been said when the call was cut off; the turn ends after it.
+    With the finish reason `interrupted` it has the partial answer of a call that was cut off; the turn then ends.
     """
 
     is_in_history: ClassVar[bool] = True
@@ -136,7 +136,7 @@ class Step(TurnEvent):
 
 
 class Steered(TurnEvent):
-    """A message was put before the model while the turn ran."""
+    """A message was added to the model's input while the turn ran."""
 
     is_in_history: ClassVar[bool] = True
     is_shown: ClassVar[bool] = True
@@ -148,7 +148,7 @@ class Steered(TurnEvent):
 
 
 TURN_UNUSUAL = "turnUnusual"
-"""The code of a notice that the turn has used far more than its user's turns do."""
+"""The code of the notice that the turn has used far more than the user's other turns."""
 
 
 class Notice(TurnEvent):
@@ -162,7 +162,7 @@ class Notice(TurnEvent):
 
 
 class InquiryAsked(TurnEvent):
-    """The turn asks its user, and waits."""
+    """The turn asks its user and waits for the answer."""
 
     is_shown: ClassVar[bool] = True
     is_urgent: ClassVar[bool] = True
@@ -172,7 +172,7 @@ class InquiryAsked(TurnEvent):
 
 
 class InquiryAnswered(TurnEvent):
-    """The answer has reached the turn, which goes on."""
+    """The turn has received the answer and continues."""
 
     is_shown: ClassVar[bool] = True
     is_urgent: ClassVar[bool] = True
@@ -182,7 +182,9 @@ class InquiryAnswered(TurnEvent):
 
 
 class Compacted(TurnEvent):
-    """From here on the model reads a shorter form of what came before; nothing is deleted."""
+    """The context was compacted: from here on the model reads a shorter form of the earlier messages.
+
+    No event is deleted."""
 
     is_in_history: ClassVar[bool] = True
     is_shown: ClassVar[bool] = True
@@ -192,14 +194,14 @@ class Compacted(TurnEvent):
     """An estimate."""
     tokens_after: Count
     usage: Usage = Usage()
-    """Of the model call that made the summary."""
+    """The tokens of the model call that wrote the summary."""
 
     def counted(self, stats: TurnStats, price: ModelPrice | None) -> TurnStats:
         return stats.with_usage(self.usage, price)
 
 
 class Checkpoint(TurnEvent):
-    """The project's files as they are now were kept, to be gone back to."""
+    """The drone has stored the project's current files, so that the user can go back to them."""
 
     is_shown: ClassVar[bool] = True
     type: Literal["checkpoint"] = "checkpoint"
@@ -207,20 +209,20 @@ class Checkpoint(TurnEvent):
 
 
 class Titled(TurnEvent):
-    """A name for a session that was made without one."""
+    """The turn has given a name to a session that was created without one."""
 
     is_forked: ClassVar[bool] = False
     type: Literal["titled"] = "titled"
     title: str = Field(min_length=1, max_length=200)
     usage: Usage = Usage()
-    """Of the model call that made it."""
+    """The tokens of the model call that wrote the title."""
 
     def counted(self, stats: TurnStats, price: ModelPrice | None) -> TurnStats:
         return stats.with_usage(self.usage, price)
 
 
 class WorkOrderComplete(TurnEvent):
-    """The end of a turn: last, and once."""
+    """The turn has ended. Every turn has exactly one such event, as its last."""
 
     is_urgent: ClassVar[bool] = True
     type: Literal["workOrderComplete"] = "workOrderComplete"

@@ -1,8 +1,6 @@
-"""From a turn's events to the messages a model reads.
+"""Builds the messages that a model reads from the events of a turn.
 
-Used by the web service for the turns that are over, and by the drone when it goes on with a turn after a crash:
-one function, so that a history is the same wherever it is built.
-"""
+The web service builds the history of every turn with it, also that of a turn which a drone resumes after a crash."""
 
 import re
 from collections.abc import Iterable
@@ -11,8 +9,8 @@ from gadget_api.events import Compacted, Steered, Step, ToolCall, TurnEvent
 from gadget_api.ids import Id
 from gadget_api.images import ImageRef
 from gadget_api.messages import (
-    INTERRUPTED,
-    TRIMMED,
+    INTERRUPTED_RESULT,
+    TRIMMED_RESULT,
     Compaction,
     FinishReason,
     Message,
@@ -20,13 +18,13 @@ from gadget_api.messages import (
     ToolCallRequest,
     ToolMessage,
     UserMessage,
-    unanswered,
+    open_tool_calls,
 )
 from gadget_api.model import WireModel
 
 
 class TurnHistory(WireModel):
-    """One turn as messages: the prompt, then all that was said and done, and the marks of what was compacted."""
+    """One turn as messages: the prompt, then the model's answers, tool results and compactions."""
 
     turn_id: Id
     messages: tuple[Message | Compaction, ...]
@@ -43,12 +41,13 @@ _COMMANDS = re.compile(r"/(?:compact|clear)(?:\s|$)")
 
 
 def is_command(prompt: str) -> bool:
-    """Whether a prompt speaks to Gadget Code, not to the model: `/compact [what to keep in mind]`, `/clear`."""
+    """Returns whether a prompt is a command to Gadget Code: `/compact [what to keep in mind]` or `/clear`. The model
+    does not read commands."""
     return _COMMANDS.match(prompt) is not None
 
 
-def read_by_model(log: Iterable[Message | Compaction]) -> list[Message]:
-    """The messages that a model is sent for a conversation with compaction marks in it."""
+def messages_for_model(log: Iterable[Message | Compaction]) -> list[Message]:
+    """Applies the compactions in a conversation and returns the messages to send to the model."""
     messages: list[Message] = []
     for entry in log:
         if not isinstance(entry, Compaction):
@@ -58,7 +57,7 @@ def read_by_model(log: Iterable[Message | Compaction]) -> list[Message]:
             messages = messages[max(0, len(messages) - entry.kept) :]
         trimmed = set(entry.trimmed)
         messages = [
-            message.replace(content=TRIMMED, images=())
+            message.replace(content=TRIMMED_RESULT, images=())
             if isinstance(message, ToolMessage) and message.call_id in trimmed
             else message
             for message in messages
@@ -69,7 +68,7 @@ def read_by_model(log: Iterable[Message | Compaction]) -> list[Message]:
 
 
 def prompt_messages(prompt: str, images: tuple[ImageRef, ...]) -> list[Message | Compaction]:
-    """The messages that a turn begins with; none for a command, which is not for the model."""
+    """Returns the first messages of a turn; an empty list for a command."""
     return [] if is_command(prompt) else [UserMessage(content=prompt, images=images)]
 
 
@@ -80,7 +79,7 @@ def work_messages(events: Iterable[TurnEvent], *, is_over: bool = True) -> list[
     runs repeats that call.
 
     Any model accepts the order: a tool result follows its call, and a call that was cut off gets the result
-    `INTERRUPTED` before the next message. Calls at the end of the list may have no result yet (`unanswered`).
+    `INTERRUPTED_RESULT` before the next message. Only the last calls may have no result yet (`open_tool_calls`).
     """
     messages: list[Message | Compaction] = []
     open_calls: dict[str, ToolCallRequest] = {}
@@ -108,9 +107,9 @@ def work_messages(events: Iterable[TurnEvent], *, is_over: bool = True) -> list[
 
 
 def interrupted_results(messages: Iterable[Message | Compaction]) -> list[ToolMessage]:
-    """A result for each call in `messages` that has none."""
-    return [_interrupted(call) for call in unanswered(messages)]
+    """Returns the result `INTERRUPTED_RESULT` for each call in `messages` that has no result."""
+    return [_interrupted(call) for call in open_tool_calls(messages)]
 
 
 def _interrupted(call: ToolCallRequest) -> ToolMessage:
-    return ToolMessage(call_id=call.call_id, name=call.name, content=INTERRUPTED)
+    return ToolMessage(call_id=call.call_id, name=call.name, content=INTERRUPTED_RESULT)

@@ -270,11 +270,11 @@ class Turns:
         if running.working is not None and running.control.is_working:
             running.working.cancel()
 
-    async def steer(self, ask: c.PutSteer) -> None:
+    async def steer(self, ask: c.DeliverSteer) -> None:
         if not self._turn(ask.turn_id).control.steer(ask):
             raise Conflict(ErrorCode.RATE_LIMITED, "Too many messages wait for the next step; wait for it.")
 
-    async def answer(self, ask: c.PutAnswer) -> None:
+    async def answer(self, ask: c.DeliverAnswer) -> None:
         self._turn(ask.turn_id).control.put_answer(ask)
 
     async def set_policy(self, ask: c.SetPolicy) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from gadget_api.events import BlobRef, ToolCall, ToolStarted
 from gadget_api.images import ImageRef
-from gadget_api.messages import INTERRUPTED, ToolCallRequest, ToolMessage
+from gadget_api.messages import INTERRUPTED_RESULT, ToolCallRequest, ToolMessage
 from gadget_api.traces import Tracer
 from gadget_drone.agent.control import Control
 from gadget_drone.agent.conversation import Conversation
@@ -60,7 +60,7 @@ class Calls:
             admitted: list[tuple[ToolCallRequest, Word]] = []
             for call in batch:
                 if call.call_id in started_before and self._changes(call):
-                    self._finish(call, ToolResult(INTERRUPTED, is_error=True), 0)
+                    self._finish(call, ToolResult(INTERRUPTED_RESULT, is_error=True), 0)
                     continue
                 await self.limits.before_call(call)
                 admitted += await self._admitted(call)

@@ -10,7 +10,7 @@ from collections import deque
 
 import orjson
 
-from gadget_api.budgets import Spent
+from gadget_api.budgets import BudgetUsage
 from gadget_api.events import TURN_UNUSUAL, Notice
 from gadget_api.ids import new_id
 from gadget_api.inquiries import InquiryKind
@@ -87,7 +87,7 @@ class Limits:
     def after_call(self, call: ToolCallRequest, response: str) -> None:
         self._last.append((_key(call), response))
 
-    def _passed(self, spent: Spent) -> str | None:
+    def _passed(self, spent: BudgetUsage) -> str | None:
         """What is unusual, in words; None when nothing is, or that was said already."""
         passed = None
         while (what := self._order.unusual.exceeded(spent, self._unusual_from)) is not None:
@@ -95,10 +95,10 @@ class Limits:
             self._unusual_from *= 2
         return passed
 
-    def _spent(self, stats: TurnStats) -> Spent:
+    def _spent(self, stats: TurnStats) -> BudgetUsage:
         before_s = self._order.resume.worked_ms / 1000 if self._order.resume is not None else 0.0
         worked_s = before_s + time.monotonic() - self._begun - self._inquiries.waited_s
-        return Spent(
+        return BudgetUsage(
             steps=stats.step_count,
             tokens=stats.input_tokens + stats.response_tokens,
             usd=stats.cost or 0.0,

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from gadget_ai.client import ModelNotice, Restarted, TextDelta, ThinkingDelta
-from gadget_ai.collect import Answer, Live, answer
+from gadget_ai.collect import LiveChunk, ModelAnswer, ask_model
 from gadget_ai.errors import LLMError
 from gadget_api.events import Notice, Steered, Step
 from gadget_api.ids import new_id
@@ -75,7 +75,7 @@ class Loop:
                 self.events.emit(Steered, steer_id=new_id(), content=said, origin=SteerOrigin.SERVICE)
                 self.conversation.add(UserMessage(content=said))
 
-    async def _ask(self) -> Answer:
+    async def _ask(self) -> ModelAnswer:
         """One answer, from whichever model gives one."""
         if self.jobs.are_running:
             self.snapshots.note_change()
@@ -110,11 +110,11 @@ class Loop:
         await self.window.fit()
         return True
 
-    async def _call(self, partial: PartialAnswer) -> Answer:
+    async def _call(self, partial: PartialAnswer) -> ModelAnswer:
         """One model call, its thinking and text streamed as they come."""
         events = self.events
 
-        def show(live: Live) -> None:
+        def show(live: LiveChunk) -> None:
             partial.take(live)
             match live:
                 case TextDelta(content):
@@ -127,7 +127,7 @@ class Loop:
                     message = f"{error.message} Trying again in {delay_s:.0f} s (attempt {attempt})."
                     events.emit(Notice, level="warning", code="retrying", message=message)
 
-        return await answer(
+        return await ask_model(
             self.models.client,
             self.conversation.encoded,
             self.tools.specs,
@@ -135,7 +135,7 @@ class Loop:
             used_call_ids=self.conversation.used_call_ids,
         )
 
-    def _emit_step(self, said: Answer) -> None:
+    def _emit_step(self, said: ModelAnswer) -> None:
         provider = self.models.provider
         self.events.emit(
             Step,

@@ -13,7 +13,7 @@ from gadget_ai.testing.client import ScriptedClient
 from gadget_ai.testing.script import Call, Cut, HttpError, Pause, Reply, RequestView, Script, Text, Think
 from gadget_api.errors import ErrorCode
 from gadget_api.events import BlobRef
-from gadget_api.messages import INTERRUPTED, ModelMessage, SystemMessage, ToolCallRequest, UserMessage
+from gadget_api.messages import INTERRUPTED_RESULT, ModelMessage, SystemMessage, ToolCallRequest, UserMessage
 from gadget_api.model import utc_now
 from gadget_api.providers import ApiType
 from gadget_api.sessions import SessionMode
@@ -203,7 +203,7 @@ async def test_a_call_that_had_started_before_a_crash_is_never_run_again_unless_
     )
     events = await stage.run(started_before=frozenset({"w", "r"}))
     results = {event["callId"]: event for event in events if event["type"] == "toolCall"}
-    assert results["w"]["response"] == INTERRUPTED
+    assert results["w"]["response"] == INTERRUPTED_RESULT
     assert results["w"]["isError"] is True
     assert not (stage.place / "ran").exists()
     assert "text" in results["r"]["response"]
