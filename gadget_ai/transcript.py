@@ -9,7 +9,7 @@ class Transcript:
 
     def __init__(self, client: ChatClient) -> None:
         self.encoded: list[Encoded] = []
-        """The messages to send. When the API accepts no images in tool results, each step with images adds a message."""
+        """The messages to send. If the API accepts no images in tool results, a step with images adds a message."""
         self._client = client
         self._open_calls: set[str] = set()
         self._results: list[ToolMessage] = []

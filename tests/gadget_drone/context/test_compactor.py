@@ -186,9 +186,9 @@ async def test_a_model_of_unknown_window_is_sent_everything_until_it_says_no() -
 
 
 @pytest.mark.parametrize(("window", "answer"), [(256, 64), (8192, 2048), (128_000, 16_000), (1_000_000, 20_000)])
-def test_room_is_left_for_the_answer(window: int, ask_model: int) -> None:
-    assert Limits(window).answer_tokens == ask_model
-    assert Limits(window).input_tokens == window - ask_model
+def test_room_is_left_for_the_answer(window: int, answer: int) -> None:
+    assert Limits(window).answer_tokens == answer
+    assert Limits(window).input_tokens == window - answer
     assert Limits(window).result_bytes <= 64_000
 
 
