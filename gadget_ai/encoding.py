@@ -82,12 +82,16 @@ def ollama_message(message: Message, vision: Vision = NO_VISION) -> dict[str, An
     return {"role": message.role, "content": message.content}
 
 
-def image_bytes(message: dict[str, Any]) -> int:
-    """Returns how many bytes of an encoded message (of either API) are images."""
+def encoded_images(message: dict[str, Any]) -> list[str]:
+    """Returns the images of an encoded message: data URLs (OpenAI's API) or base64 (Ollama's)."""
     content = message.get("content")
     parts = content if isinstance(content, list) else []
-    urls = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
-    return sum(map(len, [*urls, *message.get("images", ())]))
+    return [*(part["image_url"]["url"] for part in parts if part["type"] == "image_url"), *message.get("images", ())]
+
+
+def image_bytes(message: dict[str, Any]) -> int:
+    """Returns how many bytes of an encoded message are images."""
+    return sum(map(len, encoded_images(message)))
 
 
 def _text_part(text: str) -> dict[str, Any]:

@@ -115,17 +115,15 @@ class OllamaClient:
         sent_bytes = sum(message.text_bytes for message in messages) + len(tools_json)
         answer = _Answer(self._errors, sent_bytes, self._num_ctx)
         try:
-            try:
-                async with aclosing(self._answered(answer, self._body(messages, tools_json))) as chunks:
-                    async for chunk in chunks:
-                        yield chunk
-                return
-            except _EffortRejected:
-                self._effort = None
-            yield effort_rejected(self._model_id)
-            async with aclosing(self._answered(answer, self._body(messages, tools_json))) as chunks:
-                async for chunk in chunks:
-                    yield chunk
+            while True:
+                try:
+                    async with aclosing(self._answered(answer, self._body(messages, tools_json))) as chunks:
+                        async for chunk in chunks:
+                            yield chunk
+                    return
+                except _EffortRejected:
+                    self._effort = None
+                yield effort_rejected(self._model_id)
         except httpx.HTTPError as exc:
             self._raise(exc)
 

@@ -41,7 +41,7 @@ ImageIds = Annotated[tuple[Id, ...], Field(max_length=MAX_IMAGES)]
 
 
 class OkReply(WireModel):
-    """The reply of a request that returns no data."""
+    """The reply of a successful request. A reply with data is a subclass."""
 
     ok: Literal[True] = True
 
@@ -65,8 +65,7 @@ class SelectSession(WireModel):
     """The replay starts after this event; null: at the first event of the running turn."""
 
 
-class SessionSelected(WireModel):
-    ok: Literal[True] = True
+class SessionSelected(OkReply):
     session: ChatSession
     turns: tuple[ChatTurn, ...]
     """The latest turns, newest first."""
@@ -96,8 +95,7 @@ class SubmitPrompt(WireModel):
     images: ImageIds = ()
 
 
-class PromptSubmitted(WireModel):
-    ok: Literal[True] = True
+class PromptSubmitted(OkReply):
     turn: ChatTurn
 
 
@@ -201,8 +199,7 @@ class ReadDiff(WireModel):
     """Null: the current files."""
 
 
-class DiffRead(WireModel):
-    ok: Literal[True] = True
+class DiffRead(OkReply):
     diff: Diff
 
 
@@ -215,8 +212,7 @@ class RestoreFiles(WireModel):
     """True changes nothing and returns what the request would change."""
 
 
-class FilesRestored(WireModel):
-    ok: Literal[True] = True
+class FilesRestored(OkReply):
     files: tuple[FileChange, ...]
     file_count: Count
     left_alone: tuple[SkippedFile, ...] = ()
@@ -231,8 +227,7 @@ class ListFiles(WireModel):
     path: DirectoryPath = ""
 
 
-class FilesListed(WireModel):
-    ok: Literal[True] = True
+class FilesListed(OkReply):
     files: FileList
 
 
@@ -244,8 +239,7 @@ class FindFiles(WireModel):
     limit: int = Field(default=MAX_FOUND_FILES, ge=1, le=MAX_FOUND_FILES)
 
 
-class FilesFound(WireModel):
-    ok: Literal[True] = True
+class FilesFound(OkReply):
     found: FoundFiles
 
 
@@ -265,8 +259,7 @@ class ReadFile(WireModel):
     """The version of the parts that were read before; null in the first request."""
 
 
-class FileRead(WireModel):
-    ok: Literal[True] = True
+class FileRead(OkReply):
     version: FileVersion
     size_bytes: Count
     """The size of the whole file."""
@@ -285,8 +278,7 @@ class WriteFile(WireModel):
     """Base64, in one message: the drone's socket library accepts 4 MiB."""
 
 
-class FileWritten(WireModel):
-    ok: Literal[True] = True
+class FileWritten(OkReply):
     file: SavedFile
 
 
@@ -307,8 +299,7 @@ class DeleteFile(WireModel):
     """Whether the path may be a directory."""
 
 
-class FilesDeleted(WireModel):
-    ok: Literal[True] = True
+class FilesDeleted(OkReply):
     deleted: DeletedFiles
 
 

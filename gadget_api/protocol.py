@@ -57,14 +57,10 @@ def _first_line(model: type[WireModel]) -> str:
 
 
 SOCKET_EVENTS: tuple[SocketEvent, ...] = (
-    _ide(
-        "selectSession", c.SelectSession, c.SessionSelected, "Watch a session: the reply, a replay, then live events."
-    ),
+    _ide("selectSession", c.SelectSession, c.SessionSelected, "Watch a session: a replay, then live events."),
     _ide("requestSessionLock", c.RequestSessionLock, c.OkReply, "Reserve a drone for one session."),
     _ide("releaseSessionLock", c.ReleaseSessionLock, c.OkReply, "Release the session's drone."),
-    _ide(
-        "requestWorkspaceMode", c.RequestWorkspaceMode, c.OkReply, "Take the workspace to edit by hand; hand it back."
-    ),
+    _ide("requestWorkspaceMode", c.RequestWorkspaceMode, c.OkReply, "Take or hand back the workspace."),
     _ide("submitPrompt", c.SubmitPrompt, c.PromptSubmitted, "Submit a prompt; the reply comes after it is stored."),
     _ide("cancelTurn", c.CancelTurn, c.OkReply, "Cancel a turn."),
     _ide("steerTurn", c.SteerTurn, c.OkReply, "Add a message to the model's input at the turn's next step."),
@@ -80,9 +76,7 @@ SOCKET_EVENTS: tuple[SocketEvent, ...] = (
     _to_drone("requestSessionLock", c.LockSession, c.OkReply, "Reserve the drone for this session."),
     _to_drone("releaseSessionLock", c.UnlockSession, c.OkReply, "Release the drone for any session."),
     _to_drone("requestWorkspaceMode", c.SetWorkspaceMode, c.OkReply, "The user takes or hands back the workspace."),
-    _to_drone(
-        "processWorkOrder", c.ProcessWorkOrder, c.OkReply, "Run a turn; refused with a code such as `droneBusy`."
-    ),
+    _to_drone("processWorkOrder", c.ProcessWorkOrder, c.OkReply, "Run a turn. Refused for example with `droneBusy`."),
     _to_drone("cancelTurn", c.CancelTurn, c.OkReply, "Cancel the turn."),
     _to_drone("steerTurn", c.DeliverSteer, c.OkReply, "Add a message to the model's input at the next step."),
     _to_drone("answerInquiry", c.DeliverAnswer, c.OkReply, "Deliver the answer to the turn's inquiry."),
@@ -97,9 +91,7 @@ SOCKET_EVENTS: tuple[SocketEvent, ...] = (
     _to_drone("deleteFile", c.DeleteFile, c.FilesDeleted, "Delete a file, or a directory with its content."),
     _to_drone("listTerminals", t.ListTerminals, t.DroneTerminals, "List the terminals of a session."),
     _to_drone("openTerminal", t.StartTerminal, t.TerminalOpened, "Start a shell in the project."),
-    _to_drone(
-        "attachTerminal", t.AttachTerminal, t.TerminalAttached, "Read a terminal's output, and send what follows."
-    ),
+    _to_drone("attachTerminal", t.AttachTerminal, t.TerminalAttached, "Read a terminal's output."),
     _to_drone("writeTerminal", t.WriteTerminal, c.OkReply, "Send input to a terminal."),
     _to_drone("resizeTerminal", t.ResizeTerminal, c.OkReply, "Set the size of a terminal."),
     _to_drone("closeTerminal", t.CloseTerminal, c.OkReply, "End a terminal's shell and all processes it has started."),
@@ -111,12 +103,7 @@ SOCKET_EVENTS: tuple[SocketEvent, ...] = (
     _to_drone("crashRecoveryResponse", c.CrashRecoveryResponse, None, "The decision on a turn after a crash."),
     *(_drone(name, model, None, _first_line(model)) for name, model in EVENT_TYPES.items()),
     _drone("requestWorkspaceMode", c.DroneWorkspaceMode, c.OkReply, "`agent` before the loop, `idle` after it."),
-    _drone(
-        "requestCrashRecovery",
-        c.RequestCrashRecovery,
-        c.OkReply,
-        "Ask for a decision on a turn that was running at a crash.",
-    ),
+    _drone("requestCrashRecovery", c.RequestCrashRecovery, c.OkReply, "Ask for a decision on a turn after a crash."),
     _drone("droneStatus", c.ReportStatus, c.OkReply, "The drone's status."),
     _drone("terminalOutput", t.TerminalOutput, c.OkReply, "Output of a terminal; the next follows after the reply."),
     _drone("terminalChanged", t.TerminalChanged, c.OkReply, "A terminal was opened, resized, or has ended."),

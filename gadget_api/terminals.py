@@ -6,10 +6,11 @@ output only while a client listens: an attach is valid for `LISTENER_TTL_S`, and
 renew it with `terminalsHeard`.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
+from gadget_api.commands import OkReply
 from gadget_api.ids import Id
 from gadget_api.model import Count, UtcTime, WireModel
 from gadget_api.work_order import OrderProject
@@ -54,8 +55,7 @@ class ListTerminals(WireModel):
     chat_session_id: Id
 
 
-class TerminalList(WireModel):
-    ok: Literal[True] = True
+class TerminalList(OkReply):
     drone_id: Id
     """The drone that has the terminals, or would start one."""
     terminals: tuple[Terminal, ...]
@@ -68,8 +68,7 @@ class OpenTerminal(WireModel):
     rows: Rows
 
 
-class TerminalOpened(WireModel):
-    ok: Literal[True] = True
+class TerminalOpened(OkReply):
     terminal: Terminal
 
 
@@ -81,8 +80,7 @@ class AttachTerminal(WireModel):
     after: Count = 0
 
 
-class TerminalAttached(WireModel):
-    ok: Literal[True] = True
+class TerminalAttached(OkReply):
     terminal: Terminal
     offset: Count
     """The offset of the first byte in `data`; greater than `after` when the bytes between are no longer kept."""
@@ -125,8 +123,7 @@ class StartTerminal(OpenTerminal):
     project: OrderProject
 
 
-class DroneTerminals(WireModel):
-    ok: Literal[True] = True
+class DroneTerminals(OkReply):
     terminals: tuple[Terminal, ...]
 
 

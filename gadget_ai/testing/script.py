@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from gadget_ai.client import TextDelta, ThinkingDelta, ToolCallDelta
-from gadget_ai.encoding import image_bytes
+from gadget_ai.encoding import encoded_images, image_bytes
 from gadget_api.ids import new_id
 from gadget_api.messages import FinishReason, Usage
 
@@ -181,14 +181,9 @@ def message_text(message: Mapping[str, Any]) -> str:
     return "\n".join(part["text"] for part in content if part["type"] == "text")
 
 
-def message_images(message: Mapping[str, Any]) -> list[bytes]:
+def message_images(message: dict[str, Any]) -> list[bytes]:
     """Returns the images of a message in a request of either API."""
-    content = message.get("content")
-    parts = content if isinstance(content, list) else []
-    urls = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
-    return [
-        b64decode(data, validate=True) for data in [*(u.split(",", 1)[1] for u in urls), *message.get("images", ())]
-    ]
+    return [b64decode(image.rpartition(",")[2], validate=True) for image in encoded_images(message)]
 
 
 def _parts_fault(message: Mapping[str, Any]) -> str | None:
