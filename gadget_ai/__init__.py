@@ -1,1 +1,1 @@
-"""One streaming chat interface over the openai and ollama SDKs. Imports nothing of the web service or the drone."""
+"""One streaming chat interface over the openai and ollama SDKs. It does not import the web service or the drone."""

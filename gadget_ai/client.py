@@ -1,4 +1,4 @@
-"""The seam between the agent and a model: `ChatClient`, and the chunks it streams.
+"""The interface between the agent and a model: `ChatClient` and the chunks that it streams.
 
 Three implementations: `gadget_ai.openai`, `gadget_ai.ollama`, and the scripted one in `gadget_ai.testing`.
 """
@@ -13,18 +13,18 @@ from gadget_api.providers import ListedModel
 from gadget_api.sessions import Effort
 
 Encoded = Any
-"""A message in a client's own form, opaque to everybody else. Made once, sent again unchanged with every request:
-that costs nothing per step, and keeps the request's prefix byte-identical for the provider's cache."""
+"""A message in the format of one client. It is encoded once and sent unchanged with every request: this costs nothing
+per step, and the start of each request stays byte-identical for the provider's cache."""
 
 
 @dataclass(frozen=True)
 class ToolSpec:
-    """A tool as the model is told of it."""
+    """The description of a tool for the model."""
 
     name: str
     description: str
     parameters: dict[str, Any]
-    """JSON Schema of an object."""
+    """A JSON Schema of type `object`."""
 
 
 @dataclass(frozen=True)
@@ -45,24 +45,24 @@ class ToolCallDelta:
     call_id: str = ""
     name: str = ""
     arguments: str = ""
-    """A piece of JSON text."""
+    """A part of a JSON text."""
 
 
 @dataclass(frozen=True)
-class UsageReport:
+class UsageChunk:
     usage: Usage
 
 
 @dataclass(frozen=True)
 class Finished:
-    """The model said that it is done; a stream that ends without this was cut."""
+    """The answer is complete. A stream that ends without this chunk was cut off."""
 
     reason: FinishReason
 
 
 @dataclass(frozen=True)
 class ModelNotice:
-    """Something the user should know about this call, such as a truncated context."""
+    """A notice to the user about this call, such as a truncated context."""
 
     code: str
     message: str
@@ -70,20 +70,20 @@ class ModelNotice:
 
 @dataclass(frozen=True)
 class Restarted:
-    """What came before in this stream is void: `error` happened, and the call starts again after `delay_s`."""
+    """The call has failed with `error` and starts again after `delay_s`. All earlier chunks of the stream are void."""
 
     error: LLMError
     attempt: int
-    """Of the call that follows: 2 for the first retry."""
+    """The number of the next attempt: 2 for the first retry."""
     delay_s: float
 
 
-Chunk = TextDelta | ThinkingDelta | ToolCallDelta | UsageReport | Finished | ModelNotice | Restarted
+Chunk = TextDelta | ThinkingDelta | ToolCallDelta | UsageChunk | Finished | ModelNotice | Restarted
 
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Bounds on one model call, in seconds. 60 s without a chunk is given up (shared reliability promise P13)."""
+    """Time limits of one model call, in seconds. A call ends after 60 s without a chunk (reliability promise P13)."""
 
     connect_s: float = 10.0
     first_chunk_s: float = 60.0
@@ -92,7 +92,7 @@ class Timeouts:
 
 @dataclass(frozen=True)
 class CallOptions:
-    """How a client asks: sampling, reasoning and bounds, the same for every call of a turn."""
+    """Sampling, reasoning and time limits, the same for every call of a turn."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -106,25 +106,25 @@ class ChatClient(Protocol):
     """One model at one provider."""
 
     def encode(self, message: Message) -> Encoded:
-        """`message` in this client's form, the same each time. With images it may take some milliseconds a megabyte;
-        it may be called in another thread."""
+        """Encodes a message; the result is always the same. Images take some milliseconds per megabyte. It may run in
+        another thread."""
         ...
 
     def encode_images(self, results: Sequence[ToolMessage]) -> Encoded | None:
-        """What has to follow the results of one step so that their images are seen; None where nothing has to.
+        """Encodes the images of one step's tool results as an extra message; None when no extra message is necessary.
 
-        `gadget_ai.transcript` puts it where it belongs.
+        `gadget_ai.transcript` puts it after the results.
         """
         ...
 
     def stream(self, messages: Sequence[Encoded], tools: Sequence[ToolSpec]) -> AsyncGenerator[Chunk, None]:
-        """One model call. Raises `LLMError` only. Closing the generator (`aclose`) ends the request at the provider."""
+        """Streams one model call. Raises only `LLMError`. `aclose` of the generator cancels the provider's request."""
         ...
 
     async def list_models(self) -> list[ListedModel]:
-        """The models the provider has. Raises `LLMError`."""
+        """Returns the provider's models. Raises `LLMError`."""
         ...
 
     async def close(self) -> None:
-        """Frees the connections."""
+        """Closes the connections."""
         ...

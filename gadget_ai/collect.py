@@ -1,4 +1,4 @@
-"""One model call, whole: what the agent loop asks for."""
+"""Runs one model call to its end and returns the whole answer, for the agent loop."""
 
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import aclosing
@@ -18,58 +18,58 @@ from gadget_ai.client import (
     ThinkingDelta,
     ToolCallDelta,
     ToolSpec,
-    UsageReport,
+    UsageChunk,
 )
 from gadget_ai.errors import LLMError
 from gadget_ai.retry import RetryPolicy, retrying
-from gadget_ai.watchdog import cut_off
+from gadget_ai.watchdog import cut_off_error
 from gadget_api.errors import ErrorCode
 from gadget_api.ids import new_id
 from gadget_api.messages import AssistantMessage, FinishReason, ToolCallRequest, Usage
 
-MAX_ANSWER_BYTES = 600_000
-"""As JSON. It must fit one event (`gadget_api.events.MAX_EVENT_BYTES`) with room for the rest of it."""
+MAX_MODEL_ANSWER_BYTES = 600_000
+"""The largest answer as JSON: one event (`gadget_api.events.MAX_EVENT_BYTES`) contains it and other fields."""
 
 _CALL_CHARS = 60
-"""No call is smaller as JSON."""
+"""The smallest size of a tool call as JSON."""
 
-Live = TextDelta | ThinkingDelta | ModelNotice | Restarted
-"""What is worth showing before the answer is whole. `Restarted` voids the deltas before it."""
+LiveChunk = TextDelta | ThinkingDelta | ModelNotice | Restarted
+"""The chunks that clients show before the answer is complete. `Restarted` voids the deltas before it."""
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What one model call said, and what it cost."""
+class ModelAnswer:
+    """The answer of one model call, and its usage."""
 
     message: AssistantMessage
     usage: Usage
     finish_reason: FinishReason
 
 
-async def answer(
+async def ask_model(
     client: ChatClient,
     messages: Sequence[Encoded],
     tools: Sequence[ToolSpec],
     *,
-    on_live: Callable[[Live], None],
+    on_live: Callable[[LiveChunk], None],
     used_call_ids: Collection[str] = (),
     retry: RetryPolicy = RetryPolicy(),  # noqa: B008 (frozen)
-) -> Answer:
-    """Asks the model, again where that may help. `on_live` gets each delta at once, in order.
+) -> ModelAnswer:
+    """Calls the model, with retries after retryable errors. Passes each delta to `on_live` at once, in order.
 
-    `used_call_ids` are those in `messages`; the answer's own are different. Raises `LLMError`, the last one.
+    The answer uses no call id of `used_call_ids`, the call ids in `messages`. Raises the last `LLMError`.
     """
     chunks = retrying(lambda: client.stream(messages, tools), retry)
     return await collect(chunks, on_live=on_live, used_call_ids=used_call_ids)
 
 
 async def collect(
-    chunks: AsyncGenerator[Chunk, None], *, on_live: Callable[[Live], None], used_call_ids: Collection[str] = ()
-) -> Answer:
-    """The answer that `chunks` make; closes them.
+    chunks: AsyncGenerator[Chunk, None], *, on_live: Callable[[LiveChunk], None], used_call_ids: Collection[str] = ()
+) -> ModelAnswer:
+    """Collects the answer from `chunks`, and closes them.
 
-    A tool call that came broken has `error` set and no `params`. Raises `LLMError`: MODEL_BAD_RESPONSE for an answer
-    larger than `MAX_ANSWER_BYTES`, MODEL_CUT_OFF for one without an end.
+    An invalid tool call has `error` set and no `params`. Raises `LLMError`: MODEL_BAD_RESPONSE for an answer larger
+    than `MAX_MODEL_ANSWER_BYTES`, MODEL_CUT_OFF for a stream without `Finished`.
     """
     draft = _Draft()
     async with aclosing(chunks):
@@ -85,7 +85,7 @@ async def collect(
                     on_live(chunk)
                 case ToolCallDelta():
                     draft.add_fragment(chunk)
-                case UsageReport(usage):
+                case UsageChunk(usage):
                     draft.usage = usage
                 case Finished(reason):
                     draft.finish_reason = reason
@@ -106,7 +106,7 @@ class _Call:
 
 @dataclass
 class _Draft:
-    """An answer as far as it has come."""
+    """An answer that is not complete yet."""
 
     text: list[str] = field(default_factory=list)
     thinking: list[str] = field(default_factory=list)
@@ -117,14 +117,14 @@ class _Draft:
     size_chars: int = 0
 
     def grow(self, content: str) -> None:
-        # Characters are never more than bytes: this bounds memory while it streams, `answer` measures exactly.
+        # A text never has more characters than bytes. This limits memory while streaming; `answer` measures exactly.
         self.size_chars += len(content)
-        if self.size_chars > MAX_ANSWER_BYTES:
+        if self.size_chars > MAX_MODEL_ANSWER_BYTES:
             raise _too_large()
 
     def add_fragment(self, fragment: ToolCallDelta) -> None:
         call = self.open_calls.get(fragment.index)
-        # Gemini's compatible API gives each of several calls the index 0: a name with another id starts a new call.
+        # Gemini's compatible API gives several calls the same index 0, so a name with another id starts a new call.
         if call is None or (fragment.name and fragment.call_id and fragment.call_id != call.call_id):
             call = self.open_calls[fragment.index] = _Call()
             self.calls.append(call)
@@ -132,12 +132,12 @@ class _Draft:
         call.call_id = call.call_id or fragment.call_id
         call.name = call.name or fragment.name
         call.arguments.append(fragment.arguments)
-        # An empty fragment counts too: a flood of them must not be free.
+        # An empty fragment counts too, because a flood of them would use memory.
         self.grow(fragment.arguments or " ")
 
-    def answer(self, used_call_ids: Collection[str]) -> Answer:
+    def answer(self, used_call_ids: Collection[str]) -> ModelAnswer:
         if self.finish_reason is None:
-            raise cut_off()
+            raise cut_off_error()
         used = set(used_call_ids)
         requests = []
         for call in self.calls:
@@ -148,38 +148,38 @@ class _Draft:
         message = AssistantMessage(
             thinking="".join(self.thinking), content="".join(self.text), tool_calls=tuple(requests)
         )
-        if len(message.model_dump_json().encode()) > MAX_ANSWER_BYTES:
+        if len(message.model_dump_json().encode()) > MAX_MODEL_ANSWER_BYTES:
             raise _too_large()
-        return Answer(message, self.usage, self.finish_reason)
+        return ModelAnswer(message, self.usage, self.finish_reason)
 
 
 def _request(call: _Call, is_cut: bool, used: set[str]) -> ToolCallRequest:
     text = "".join(call.arguments)
     params, error = _params(text)
     if is_cut and (error or not text.strip()):
-        params, error = {}, "The call was cut off by the output limit and did not run; make it again, shorter."
+        params, error = {}, "The output limit cut the call off, so it did not run; repeat it with shorter arguments."
     if not call.name:
-        params, error = {}, "The call has no tool name; make it again with the name of one of the tools."
+        params, error = {}, "The call has no tool name, so it did not run; repeat it with the name of a tool."
     call_id = call.call_id if call.call_id and call.call_id not in used else f"call_{new_id()}"
     return ToolCallRequest(call_id=call_id, name=call.name or "unknown", params=params, error=error)
 
 
 def _params(text: str) -> tuple[dict[str, Any], str | None]:
-    """The arguments and no error, or no arguments and a sentence for the model."""
+    """Returns the arguments without an error, or no arguments and a sentence for the model."""
     if not text.strip():
-        return {}, None  # how OpenAI and most others call a tool without parameters
+        return {}, None  # OpenAI and most others call a tool without parameters like this
     try:
         params = orjson.loads(text)
-        orjson.dumps(params)  # refuses what is nested deeper than it could be sent again
+        orjson.dumps(params)  # refuses nesting that is too deep to send it again
     except (orjson.JSONDecodeError, orjson.JSONEncodeError) as exc:
-        return {}, f"The arguments are not valid JSON ({exc}), so the call did not run; make it again."
+        return {}, f"The arguments are not valid JSON ({exc}), so the call did not run; repeat it."
     if not isinstance(params, dict):
-        return {}, "The arguments must be one JSON object, so the call did not run; make it again."
+        return {}, "The arguments must be one JSON object, so the call did not run; repeat it."
     return params, None
 
 
 def _too_large() -> LLMError:
     return LLMError(
         ErrorCode.MODEL_BAD_RESPONSE,
-        f"The model's answer is larger than {MAX_ANSWER_BYTES} bytes; ask for less at once.",
+        f"The model's answer is larger than {MAX_MODEL_ANSWER_BYTES} bytes; ask for a shorter one.",
     )

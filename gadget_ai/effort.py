@@ -1,17 +1,17 @@
-"""How much a model shall reason: the one parameter that many models refuse, and whose name they then say."""
+"""Detects that a model rejects the reasoning effort, which many models do. Their error then names the parameter."""
 
 from gadget_ai.client import ModelNotice
 
-_REFUSALS = (400, 422)
-"""OpenAI, vLLM and Ollama say 400; servers that check a request's shape by themselves say 422."""
+_REJECTED = (400, 422)
+"""OpenAI, vLLM and Ollama respond with 400, servers that validate requests with a schema respond with 422."""
 
 
-def is_refused(status: int, body: bytes, name: bytes) -> bool:
-    """Whether this answer is about the parameter `name`. A wrong guess costs one more request, which says the same."""
-    return status in _REFUSALS and name in body.lower()
+def rejects_parameter(status: int, body: bytes, name: bytes) -> bool:
+    """Returns whether the error is about the parameter `name`. A wrong guess costs one request with the same error."""
+    return status in _REJECTED and name in body.lower()
 
 
-def refused(model_id: str) -> ModelNotice:
+def effort_rejected(model_id: str) -> ModelNotice:
     return ModelNotice(
-        "effortRefused", f"{model_id} takes no reasoning effort; it was asked without it. Set the effort to “Default”."
+        "effortRefused", f"{model_id} does not support a reasoning effort; it was left out. Set it to “Default”."
     )

@@ -1,7 +1,7 @@
-"""What can go wrong with a model: one class, told apart by `code`.
+"""The error of a model call: one class with a `code`.
 
-`retryable` says whether the same request may do better later; `retry_after_s` is what the provider asked for.
-The SDKs' own exceptions stop at `gadget_ai.openai` and `gadget_ai.ollama`.
+`retryable` is true when the same request may succeed later; `retry_after_s` is the wait that the provider asks for.
+`gadget_ai.openai` and `gadget_ai.ollama` convert all exceptions of their SDKs to it.
 """
 
 from gadget_api.errors import ErrorCode, GadgetError

@@ -1,4 +1,4 @@
-"""Images on their way to a model: whether it sees, where their bytes come from, and what stands in for them."""
+"""Images for a model: whether it supports them, how their bytes are loaded, and the text that replaces them."""
 
 from base64 import b64encode
 from collections.abc import Callable
@@ -7,34 +7,34 @@ from dataclasses import dataclass
 from gadget_api.images import ImageRef
 
 LoadImage = Callable[[ImageRef], bytes | None]
-"""The bytes of an image; None when they cannot be had any more. Called once for each image that is encoded, where it is
-encoded: it must not wait for a network."""
+"""Returns the bytes of an image; None when they no longer exist. The encoder calls it once per image, so it must not
+wait for the network."""
 
-GONE = "[image is gone]"
+IMAGE_GONE = "[image is gone]"
 
 
 @dataclass(frozen=True)
-class Sight:
-    """What a model gets to see of the images in a conversation."""
+class Vision:
+    """Whether a model supports images, and how to load them."""
 
-    sees: bool = False
+    is_supported: bool = False
     load: LoadImage | None = None
-    """None: no image can be had."""
+    """None: every image counts as missing."""
 
     def base64(self, image: ImageRef) -> str | None:
-        """The image's bytes; None when they are gone."""
+        """Returns the image's bytes in base64; None when they no longer exist."""
         data = self.load(image) if self.load is not None else None
         return None if data is None else b64encode(data).decode()
 
 
-BLIND = Sight()
+NO_VISION = Vision()
 
 
-def note(image: ImageRef, said: str) -> str:
-    """A line of text in an image's place."""
-    return f"[image {image.width}x{image.height} {image.media_type}: {said}]"
+def image_note(image: ImageRef, text: str) -> str:
+    """Returns a line of text that replaces an image."""
+    return f"[image {image.width}x{image.height} {image.media_type}: {text}]"
 
 
 def with_notes(content: str, notes: list[str]) -> str:
-    """`content`, and below it the `notes`."""
+    """Returns `content` followed by the `notes`, one per line."""
     return "\n".join([*([content] if content else []), *notes])

@@ -1,24 +1,24 @@
-"""Thinking that a server left in the text: `<think>...</think>` in front of the answer."""
+"""Separates thinking that a server leaves in the text: `<think>...</think>` before the answer."""
 
 from gadget_ai.client import TextDelta, ThinkingDelta
 
 _TAGS = ("<think>", "<thinking>")
-"""The first is what reasoning models write (DeepSeek R1, Qwen 3); the second is how thinking rides in our own
-histories (`ModelMessage.of`), which models then imitate."""
+"""Reasoning models write the first (DeepSeek R1, Qwen 3). Our own histories have the second (`ModelMessage.of`), and
+models imitate it."""
 
 
 class InlineThinking:
-    """Splits one answer. Only what stands at its very start counts, so that an answer may talk about the tags."""
+    """Splits one answer into thinking and text. Only a tag at the start counts, so an answer may contain the tags."""
 
     def __init__(self) -> None:
         self._held = ""
         self._end: str | None = None
-        """The closing tag that is looked for."""
+        """The closing tag that ends the thinking."""
         self._past = False
         self._trim = False
 
     def feed(self, text: str) -> list[TextDelta | ThinkingDelta]:
-        """What `text` adds; what may be the start of a tag is held back."""
+        """Returns the deltas of `text`. Holds back text that may be the start of a tag."""
         if self._past:
             return self._text(text)
         self._held += text
@@ -39,7 +39,7 @@ class InlineThinking:
         return _thinking(thinking)
 
     def flush(self) -> list[TextDelta | ThinkingDelta]:
-        """What was held back; from here on everything is text."""
+        """Returns the text that was held back. Everything after it is text."""
         held, self._held, self._past = self._held, "", True
         return _thinking(held) if self._end is not None else self._text(held)
 

@@ -1,4 +1,4 @@
-"""Lines out of a streamed body: what both SSE and NDJSON are made of."""
+"""Splits a streamed body into lines, for both SSE and NDJSON."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 
@@ -6,11 +6,11 @@ from gadget_ai.errors import LLMError
 from gadget_api.errors import ErrorCode
 
 MAX_LINE_BYTES = 4_000_000
-"""One line holds one delta, or a whole answer where a server does not stream: 600,000 bytes with every byte escaped."""
+"""A line has one delta, or the whole answer of a server that does not stream: 600,000 bytes with each byte escaped."""
 
 
 async def lines(blocks: AsyncIterator[bytes]) -> AsyncGenerator[list[bytes], None]:
-    """The lines that each block completes, without their ends; the rest at the end of the body.
+    """Yields the lines that each block completes, without line ends; at the end of the body the last line.
 
     Raises `LLMError` (MODEL_BAD_RESPONSE, not retryable) for a line larger than `MAX_LINE_BYTES`.
     """

@@ -1,4 +1,4 @@
-"""The bounds on a model call, in one place for every client: how long it may be silent, and how it must end."""
+"""The time limits of a model call, for all clients, and the check that its stream has an end."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -9,50 +9,50 @@ from gadget_ai.errors import LLMError
 from gadget_api.errors import ErrorCode
 
 AFTER_FINISH_S = 5.0
-"""What may follow the finish reason is the usage; an answer that is whole is not given up for the lack of it."""
+"""The wait for the usage after the finish reason. Without the usage the answer is still complete."""
 
 
-async def watched(chunks: AsyncGenerator[Chunk, None], timeouts: Timeouts) -> AsyncGenerator[Chunk, None]:
-    """`chunks`, closed in any case.
+async def with_timeouts(chunks: AsyncGenerator[Chunk, None], timeouts: Timeouts) -> AsyncGenerator[Chunk, None]:
+    """Yields `chunks` with time limits, and closes them in any case.
 
-    Raises `LLMError`: MODEL_TIMEOUT after too long a silence, MODEL_CUT_OFF for a stream that ends before it is
-    `Finished`; both retryable. Nothing that happens after `Finished` is an error.
+    Raises `LLMError`: MODEL_TIMEOUT when no chunk comes in time, MODEL_CUT_OFF when the stream ends without `Finished`;
+    both are retryable. Errors after `Finished` are ignored.
     """
     finished = False
-    alarm = _Alarm(timeouts.first_chunk_s)
+    timer = _WaitTimer(timeouts.first_chunk_s)
     async with aclosing(chunks):
         try:
             while True:
                 try:
-                    alarm.begin()
+                    timer.start()
                     chunk = await anext(chunks)
                 except StopAsyncIteration:
                     break
                 except asyncio.CancelledError:
-                    if not alarm.was_the_cause():
+                    if not timer.has_cancelled():
                         raise
                     if finished:
                         return
                     raise LLMError(
                         ErrorCode.MODEL_TIMEOUT,
-                        f"The provider sent nothing for {alarm.wait_s:g} seconds; try again or choose another model.",
+                        f"The provider sent nothing for {timer.wait_s:g} seconds; try again or choose another model.",
                         retryable=True,
                     ) from None
                 except LLMError:
                     if finished:
                         return
                     raise
-                alarm.end()
+                timer.end()
                 finished = finished or isinstance(chunk, Finished)
-                alarm.wait_s = min(AFTER_FINISH_S, timeouts.between_chunks_s) if finished else timeouts.between_chunks_s
+                timer.wait_s = min(AFTER_FINISH_S, timeouts.between_chunks_s) if finished else timeouts.between_chunks_s
                 yield chunk
         finally:
-            alarm.stop()
+            timer.stop()
     if not finished:
-        raise cut_off()
+        raise cut_off_error()
 
 
-def cut_off() -> LLMError:
+def cut_off_error() -> LLMError:
     return LLMError(
         ErrorCode.MODEL_CUT_OFF,
         "The provider's answer was cut off before its end; try again.",
@@ -60,9 +60,9 @@ def cut_off() -> LLMError:
     )
 
 
-class _Alarm:
-    """`asyncio.timeout` for each of many waits, with one timer for all: 0.6 us a wait and not 3.4, of some 20 that a
-    delta costs."""
+class _WaitTimer:
+    """Limits many waits, like an `asyncio.timeout` for each, but with one timer for all. That costs 0.6 us per wait
+    instead of 3.4; a delta costs about 20 us in all."""
 
     def __init__(self, wait_s: float) -> None:
         self.wait_s = wait_s
@@ -70,30 +70,30 @@ class _Alarm:
         self._task: asyncio.Task[object] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._deadline_s = 0.0
-        self._rang = False
+        self._has_expired = False
         self._cancelling = 0
 
-    def begin(self) -> None:
-        """A wait begins in the current task."""
+    def start(self) -> None:
+        """Starts a wait in the current task."""
         self._task = asyncio.current_task()
         self._cancelling = self._task.cancelling() if self._task else 0
         self._deadline_s = self._loop.time() + self.wait_s
-        # A timer that is set for too early sets itself again; one for too late, after a longer wait, does not help.
+        # A timer that fires too early sets itself again; a timer that would fire too late must be set again here.
         if self._timer is None or self._timer.when() > self._deadline_s:
             self._set()
 
     def end(self) -> None:
-        """What was waited for has come."""
-        if self._rang and self._task is not None:
+        """Ends the wait in time."""
+        if self._has_expired and self._task is not None:
             self._task.uncancel()
-            self._rang = False
+            self._has_expired = False
         self._task = None
 
-    def was_the_cause(self) -> bool:
-        """Of a CancelledError. False also when somebody else cancelled the task at the same time."""
-        if not self._rang or self._task is None:
+    def has_cancelled(self) -> bool:
+        """Returns whether this timer alone caused the current CancelledError."""
+        if not self._has_expired or self._task is None:
             return False
-        self._rang = False
+        self._has_expired = False
         return self._task.uncancel() <= self._cancelling
 
     def stop(self) -> None:
@@ -111,5 +111,5 @@ class _Alarm:
         if self._loop.time() < self._deadline_s:
             self._set()
         else:
-            self._rang = True
+            self._has_expired = True
             self._task.cancel()

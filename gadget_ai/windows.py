@@ -1,22 +1,22 @@
-"""How many tokens a model reads at once, where its provider's entry does not say."""
+"""The context window of a model, with defaults for providers' entries without one."""
 
 from gadget_api.providers import ApiType
 from gadget_api.work_order import OrderProvider
 
 DEFAULT_NUM_CTX = 16_384
-"""Of a model at Ollama, which is told this number. Its own default (4096) is what the prompt and the tools fill, and
-half of this would leave little for the work; memory for the window grows with it."""
+"""The default window for Ollama, sent with each request. Ollama's own default (4096) is full with the prompt and the
+tools, and 8192 leaves little for the work. Ollama's memory use grows with the window."""
 
 LIKELY_WINDOW = 128_000
-"""Of a model behind OpenAI's API that has refused a conversation as too long, and of which nobody said more: what the
-smaller ones of the large providers have had since 2024."""
+"""The assumed window of a model at OpenAI's API after it has refused a conversation as too long. The smaller models of
+the large providers have had this window since 2024."""
 
 UNKNOWN_WINDOW = 1_000_000_000
-"""Until then: it is sent everything, and says itself what is too much."""
+"""The window of such a model before that refusal: it gets the whole conversation."""
 
 
 def context_window(provider: OrderProvider) -> int:
-    """The window of the provider's model, in tokens; the answer has to fit into it too."""
+    """Returns the context window of the provider's model in tokens. It includes the answer."""
     if provider.context_window is not None:
         return provider.context_window
     return DEFAULT_NUM_CTX if provider.sdk is ApiType.OLLAMA else UNKNOWN_WINDOW

@@ -1,5 +1,5 @@
-"""What can be said between the parts of Gadget Code: ids, models, events, commands, errors.
+"""The contract between the parts of Gadget Code: ids, models, events, commands, errors.
 
-Every enum, model, event and error code of the product is written once, in this package. It depends on
-pydantic alone, and imports nothing of its three siblings.
+This package defines every enum, model, event and error code of the product once. It depends on pydantic alone and
+imports none of its three sibling packages.
 """

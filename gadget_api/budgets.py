@@ -1,20 +1,20 @@
-"""Budgets: what a turn or a session may use before it pauses and asks."""
+"""Budgets: how much a turn or a session may use before it pauses and asks its user."""
 
 from pydantic import Field
 
 from gadget_api.model import MAX_COUNT, WireModel
 
 
-class Spent(WireModel):
-    """What was used of a budget."""
+class BudgetUsage(WireModel):
+    """How much of a budget is used."""
 
     steps: int = 0
     tokens: int = 0
     usd: float = 0.0
     minutes: float = 0.0
 
-    def plus(self, other: "Spent") -> "Spent":
-        return Spent(
+    def plus(self, other: "BudgetUsage") -> "BudgetUsage":
+        return BudgetUsage(
             steps=self.steps + other.steps,
             tokens=self.tokens + other.tokens,
             usd=self.usd + other.usd,
@@ -23,37 +23,38 @@ class Spent(WireModel):
 
 
 class Budget(WireModel):
-    """Null is no limit. A budget that is used up pauses the turn and asks; it fails nothing."""
+    """Limits; null means no limit. A turn that reaches a limit pauses and asks its user; it does not fail."""
 
     steps: int | None = Field(default=None, ge=1, le=MAX_COUNT)
     tokens: int | None = Field(default=None, ge=1, le=MAX_COUNT)
-    """Input and output together, cached input included."""
+    """Input and output tokens together, cached input included."""
     usd: float | None = Field(default=None, gt=0)
-    """Counts only where the provider's model entry has a price."""
+    """Applies only to models with a price in the provider's entry."""
     minutes: float | None = Field(default=None, gt=0)
-    """Of work; waiting for an answer is none."""
+    """Working time; the time in which the turn waits for an answer does not count."""
 
     @property
     def is_unlimited(self) -> bool:
         return self == Budget()
 
-    def or_else(self, wider: "Budget") -> "Budget":
-        """This budget, with the limits of `wider` where it has none."""
+    def with_defaults(self, defaults: "Budget") -> "Budget":
+        """Returns this budget, with the limits of `defaults` where it has none."""
         own = {name: value for name, value in self if value is not None}
-        return Budget(**{**dict(wider), **own})
+        return Budget(**{**dict(defaults), **own})
 
-    def used_up(self, spent: Spent, grants: int = 0) -> str | None:
-        """What is used up, in words; None when nothing is. Each of `grants` gave the same amount once more."""
+    def used_up(self, spent: BudgetUsage, grants: int = 0) -> str | None:
+        """Describes the limit that is reached, such as "20 model calls of 20"; None when no limit is reached. Each of
+        `grants` adds the whole budget once more."""
         reached = self._reached(spent, grants + 1)
         return f"{reached[0]} of {reached[1]}" if reached is not None else None
 
-    def exceeded(self, spent: Spent, times: int) -> str | None:
-        """What has reached `times` its limit, in words; None when nothing has."""
+    def exceeded(self, spent: BudgetUsage, times: int) -> str | None:
+        """Describes the usage that has reached `times` its limit, such as "40 model calls"; None when none has."""
         reached = self._reached(spent, times)
         return reached[0] if reached is not None else None
 
-    def _reached(self, spent: Spent, times: int) -> tuple[str, str] | None:
-        """What was used, and `times` its limit, in words."""
+    def _reached(self, spent: BudgetUsage, times: int) -> tuple[str, str] | None:
+        """Returns the usage and `times` its limit as text, for the first limit that is reached."""
         if self.steps is not None and spent.steps >= self.steps * times:
             return f"{spent.steps:,} model calls", f"{self.steps * times:,}"
         if self.tokens is not None and spent.tokens >= self.tokens * times:

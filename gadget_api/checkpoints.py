@@ -1,4 +1,4 @@
-"""Checkpoints: the project's files as they were after a step, kept by the drone apart from the user's own git."""
+"""Checkpoints: the project's files after a step, stored by the drone outside the user's own git repository."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -9,35 +9,35 @@ from gadget_api.ids import Id
 from gadget_api.model import Count, UtcTime, WireModel
 
 CheckpointId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
-"""A commit in the drone's own object store."""
+"""The hash of a commit in the drone's own object store."""
 MAX_LISTED_FILES = 200
-"""Of a checkpoint event; `fileCount` counts all."""
+"""The most files that a checkpoint event lists; its `fileCount` is the number of all changed files."""
 
 
 class FileChange(WireModel):
     path: str
     old_path: str | None = None
-    """Where it was renamed from."""
+    """The path before a rename."""
     status: str
     """`added`, `modified`, `deleted`, `renamed` or `typeChanged`."""
     added: Count | None = None
-    """Lines; null for a binary file."""
+    """Number of lines; null for a binary file."""
     removed: Count | None = None
 
 
 class FileDiff(FileChange):
     diff: str | None = None
-    """Unified, in UTF-8; null when it is binary or too large (then see `truncated`)."""
+    """A unified diff in UTF-8; null when the file is binary or the diff is too large (then `truncated` is true)."""
     truncated: bool = False
 
 
 class Diff(WireModel):
-    """What changed between two checkpoints, or since one."""
+    """The changes between two checkpoints, or since one."""
 
     files: tuple[FileDiff, ...]
     file_count: Count
     truncated: bool = False
-    """Whether files are missing, or their diffs are."""
+    """Whether files or diffs are left out."""
 
 
 class RevertScope(StrEnum):
@@ -47,47 +47,47 @@ class RevertScope(StrEnum):
 
 
 class NewRevert(WireModel):
-    """The body of `POST /sessions/{id}/revert`: back to where the session was before this turn."""
+    """The body of `POST /sessions/{id}/revert`: takes the session back to its state before this turn."""
 
     turn: Id
     scope: RevertScope = RevertScope.BOTH
     preview: bool = False
-    """Changes nothing: answers what would."""
+    """True changes nothing and returns what a revert would change."""
 
 
 class Revert(WireModel):
-    """A session that was taken back, and may be brought forward again until its next prompt."""
+    """A revert of a session. The user can undo it until the next prompt."""
 
     turn: Id
-    """The first that does not count any more; null scope parts are as they were."""
+    """The first reverted turn."""
     scope: RevertScope
     at: UtcTime
     redo: CheckpointId | None = None
-    """The files as they were before; null when none were changed."""
+    """The files before the revert; null when the revert changed no files."""
 
 
-class LeftAlone(WireModel):
-    """A file that a revert does not touch."""
+class SkippedFile(WireModel):
+    """A file that a revert does not change."""
 
     path: str
     reason: str
 
 
 class Reverted(WireModel):
-    """The answer to a revert, or what it would do."""
+    """The result of a revert, or of its preview."""
 
     turns: tuple[Id, ...] = ()
-    """Those that do not count any more."""
+    """The reverted turns."""
     files: tuple[FileChange, ...] = ()
     file_count: Count = 0
-    left_alone: tuple[LeftAlone, ...] = ()
+    left_alone: tuple[SkippedFile, ...] = ()
 
 
 class CheckpointTaken(WireModel):
-    """A checkpoint as its event carries it."""
+    """A checkpoint, as its event describes it."""
 
     checkpoint_id: CheckpointId
     parent: CheckpointId | None = None
     files: tuple[FileChange, ...] = Field(default=(), max_length=MAX_LISTED_FILES)
-    """What changed since `parent`."""
+    """The changes since `parent`."""
     file_count: Count = 0

@@ -1,4 +1,4 @@
-"""A clock whose differences are durations."""
+"""A clock that changes of the machine's time do not affect."""
 
 import time
 from collections.abc import Callable
@@ -8,13 +8,13 @@ from gadget_api.model import utc_now
 
 
 def _uptime_s() -> float:
-    """Seconds that no change of the machine's clock touches; a machine's sleep counts, where the system says so."""
+    """Returns monotonic seconds, including the time in which the machine is suspended where the system offers that."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class SteadyClock:
-    """The time of day when it was made, and since then what has passed: somebody who sets the machine's clock changes
-    no duration."""
+    """Starts at the current time of day and adds the elapsed monotonic time. A change of the machine's clock therefore
+    changes no duration between two readings."""
 
     def __init__(self, wall: Callable[[], datetime] = utc_now, elapsed_s: Callable[[], float] = _uptime_s) -> None:
         self._begun = wall()
@@ -22,5 +22,5 @@ class SteadyClock:
         self._elapsed_s = elapsed_s
 
     def now(self) -> datetime:
-        """A `UtcTime` (whole milliseconds)."""
+        """Returns the time as a `UtcTime` (whole milliseconds)."""
         return self._begun + timedelta(milliseconds=int((self._elapsed_s() - self._begun_s) * 1000))

@@ -1,6 +1,6 @@
-"""Requests and pushes on the socket that are not events of a turn.
+"""Socket requests and pushes other than the events of a turn.
 
-A request carries one object and is acknowledged with `{ok: true, ...}` (the reply model here) or
+A request carries one object. The receiver acknowledges it with `{ok: true, ...}` (the reply model here) or
 `{ok: false, error: {code, message, retryable}}`.
 """
 
@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from gadget_api.checkpoints import CheckpointId, Diff, FileChange, LeftAlone
+from gadget_api.checkpoints import CheckpointId, Diff, FileChange, SkippedFile
 from gadget_api.drones import DroneRegistration, DroneStatus, LoopLag
 from gadget_api.errors import ErrorCode
 from gadget_api.files import (
@@ -35,25 +35,25 @@ from gadget_api.turns import ChatTurn, Steer
 from gadget_api.work_order import OrderProject, WorkOrder
 from gadget_api.workspace import WorkspaceMode
 
-Content = Annotated[str, StringConstraints(min_length=1)]
-Images = Annotated[tuple[Id, ...], Field(max_length=MAX_IMAGES)]
-"""Ids that `POST /images` answered."""
+MessageText = Annotated[str, StringConstraints(min_length=1)]
+ImageIds = Annotated[tuple[Id, ...], Field(max_length=MAX_IMAGES)]
+"""Ids returned by `POST /images`."""
 
 
-class Done(WireModel):
-    """The reply that says no more than yes."""
+class OkReply(WireModel):
+    """The reply of a successful request. A reply with data is a subclass."""
 
     ok: Literal[True] = True
 
 
 class Cursor(WireModel):
-    """The last event a watcher has; `seq` 0 is before the first."""
+    """The last event that a client has received; `seq` 0 means none."""
 
     turn_id: Id
     seq: int = Field(ge=0)
     epoch: int | None = Field(default=None, ge=0)
-    """Of that event. With it the watcher is sent anew what it saw and nobody stored: an event of a later epoch takes
-    the place of what it has from that `seq` on. Null: nothing is sent twice."""
+    """The epoch of that event. With it the service sends events again that the client saw but that were never stored:
+    an event of a later epoch replaces the client's events from that `seq` on. Null: no event is sent twice."""
 
 
 # IDE -> web
@@ -62,11 +62,10 @@ class Cursor(WireModel):
 class SelectSession(WireModel):
     chat_session_id: Id
     after: Cursor | None = None
-    """Null: the running turn from its first event. Else everything after this event."""
+    """The replay starts after this event; null: at the first event of the running turn."""
 
 
-class SessionSelected(WireModel):
-    ok: Literal[True] = True
+class SessionSelected(OkReply):
     session: ChatSession
     turns: tuple[ChatTurn, ...]
     """The latest turns, newest first."""
@@ -90,14 +89,13 @@ class RequestWorkspaceMode(WireModel):
 
 class SubmitPrompt(WireModel):
     chat_session_id: Id
-    content: Content
+    content: MessageText
     prompt_id: Id
-    """Made by the client; the same one again answers the same turn."""
-    images: Images = ()
+    """Made by the client. A repeated request with the same id returns the same turn."""
+    images: ImageIds = ()
 
 
-class PromptSubmitted(WireModel):
-    ok: Literal[True] = True
+class PromptSubmitted(OkReply):
     turn: ChatTurn
 
 
@@ -107,22 +105,22 @@ class CancelTurn(WireModel):
 
 class SteerTurn(WireModel):
     turn_id: Id
-    content: Content
+    content: MessageText
     steer_id: Id
 
 
 class AnswerInquiry(Answer):
-    """The first answer counts; another is refused, the same again is not."""
+    """The first answer is final: a different answer is refused, the same answer again is accepted."""
 
     inquiry_id: Id
 
 
 class ContinueTurn(WireModel):
-    """The turn's drone is lost: go on from its last step somewhere else."""
+    """Continues a turn from its last step on another drone, after its drone is lost."""
 
     turn_id: Id
     drone_id: Id | None = None
-    """Null: any other drone that fits."""
+    """Null: any other suitable drone."""
 
 
 class NewContinue(WireModel):
@@ -134,15 +132,15 @@ class NewContinue(WireModel):
 class NewTurn(WireModel):
     """The body of `POST /sessions/{id}/turns`."""
 
-    content: Content
+    content: MessageText
     prompt_id: Id
-    images: Images = ()
+    images: ImageIds = ()
 
 
 class NewSteer(WireModel):
     """The body of `POST /turns/{id}/steer`."""
 
-    content: Content
+    content: MessageText
     steer_id: Id | None = None
 
 
@@ -150,7 +148,7 @@ class NewSteer(WireModel):
 
 
 class LockSession(WireModel):
-    """Work for this session alone from now on."""
+    """Reserves the drone for this session."""
 
     chat_session_id: Id
     name: str
@@ -172,160 +170,156 @@ class ProcessWorkOrder(WireModel):
     work_order: WorkOrder
 
 
-class PutSteer(Steer):
-    """Put this before the model at the next step; the same id again changes nothing."""
+class DeliverSteer(Steer):
+    """Adds a message to the model's input at the next step. A repeated request with the same id has no effect."""
 
     turn_id: Id
 
 
-class PutAnswer(InquiryAnswer):
-    """The answer to what the turn asked; the same again changes nothing."""
+class DeliverAnswer(InquiryAnswer):
+    """Delivers the answer to the turn's inquiry. A repeated request has no effect."""
 
     turn_id: Id
 
 
 class SetPolicy(WireModel):
-    """What the running turn may do, from its next tool call on."""
+    """Replaces the permissions of the running turn, from its next tool call on."""
 
     turn_id: Id
     policy: Policy
 
 
 class ReadDiff(WireModel):
-    """What changed in a project between two checkpoints. Refused when the drone does not have them."""
+    """Reads the changes in a project between two checkpoints. Refused when the drone does not have the checkpoints."""
 
     project: OrderProject
     since: CheckpointId | None = None
-    """Null: the last commit of the user's own git."""
+    """Null: the last commit in the user's own git repository."""
     until: CheckpointId | None = None
-    """Null: the files as they are now."""
+    """Null: the current files."""
 
 
-class DiffRead(WireModel):
-    ok: Literal[True] = True
+class DiffRead(OkReply):
     diff: Diff
 
 
 class RestoreFiles(WireModel):
-    """Make the project's files what they were at a checkpoint. Refused while a turn runs."""
+    """Restores the project's files to a checkpoint. Refused while a turn runs."""
 
     project: OrderProject
     checkpoint: CheckpointId
     preview: bool = False
-    """Change nothing: say what would."""
+    """True changes nothing and returns what the request would change."""
 
 
-class FilesRestored(WireModel):
-    ok: Literal[True] = True
+class FilesRestored(OkReply):
     files: tuple[FileChange, ...]
     file_count: Count
-    left_alone: tuple[LeftAlone, ...] = ()
+    left_alone: tuple[SkippedFile, ...] = ()
     before: CheckpointId | None = None
-    """The files as they were before; null in a preview."""
+    """The files before the change; null in a preview."""
 
 
 class ListFiles(WireModel):
-    """What is in one directory of a project. Refused with `notCloned` when the drone does not have the project."""
+    """Lists one directory of a project. Refused with `notCloned` when the drone does not have the project."""
 
     project: OrderProject
     path: DirectoryPath = ""
 
 
-class FilesListed(WireModel):
-    ok: Literal[True] = True
+class FilesListed(OkReply):
     files: FileList
 
 
 class FindFiles(WireModel):
-    """Paths of a project that fit a query."""
+    """Finds the files of a project whose paths match a query."""
 
     project: OrderProject
     query: FileQuery
     limit: int = Field(default=MAX_FOUND_FILES, ge=1, le=MAX_FOUND_FILES)
 
 
-class FilesFound(WireModel):
-    ok: Literal[True] = True
+class FilesFound(OkReply):
     found: FoundFiles
 
 
 MAX_CHUNK_BYTES = 256 * 1024
-"""Of a file, in one answer: in base64 well below `MAX_EVENT_BYTES`, past which the connection is dropped."""
+"""The most bytes of a file in one reply. In base64 this is well below `MAX_EVENT_BYTES`, above which the connection
+is closed."""
 
 
 class ReadFile(WireModel):
-    """A piece of a file, `MAX_CHUNK_BYTES` at most. Refused with `fileChanged` when it is not `version` any more."""
+    """Reads a part of a file, at most `MAX_CHUNK_BYTES`. Refused with `fileChanged` when the file no longer has the
+    given `version`."""
 
     project: OrderProject
     path: FilePath
     offset: Count = 0
     version: FileVersion | None = None
-    """Of the pieces read before; null with the first."""
+    """The version of the parts that were read before; null in the first request."""
 
 
-class FileRead(WireModel):
-    ok: Literal[True] = True
+class FileRead(OkReply):
     version: FileVersion
     size_bytes: Count
-    """Of the whole file."""
+    """The size of the whole file."""
     data: Annotated[str, StringConstraints(max_length=(MAX_CHUNK_BYTES + 2) // 3 * 4)]
-    """Base64; empty past the end."""
+    """Base64; empty when `offset` is at or after the end."""
 
 
 class WriteFile(WireModel):
-    """Replace a whole file, or make one. Refused with `fileChanged`, `alreadyExists`, `workspaceBusy`."""
+    """Replaces a whole file or creates one. Refused with `fileChanged`, `alreadyExists`, `workspaceBusy`."""
 
     project: OrderProject
     path: FilePath
     version: FileVersion | None
-    """What is to be there now; null: nothing."""
+    """The version that the file must have; null: the file must not exist."""
     data: Annotated[str, StringConstraints(max_length=4 * (MAX_WRITTEN_BYTES // 3 + 1))]
-    """Base64. It is one message: the library at the drone's end takes 4 MiB."""
+    """Base64, in one message: the drone's socket library accepts 4 MiB."""
 
 
-class FileWritten(WireModel):
-    ok: Literal[True] = True
+class FileWritten(OkReply):
     file: SavedFile
 
 
 class RenameProjectFile(RenameFile):
-    """Refused with `alreadyExists`, `workspaceBusy`."""
+    """Renames a file or a directory. Refused with `alreadyExists`, `workspaceBusy`."""
 
     project: OrderProject
 
 
 class DeleteFile(WireModel):
-    """Refused with `fileChanged`, `workspaceBusy`."""
+    """Deletes a file or a directory. Refused with `fileChanged`, `workspaceBusy`."""
 
     project: OrderProject
     path: FilePath
     version: FileVersion | None = None
-    """What the file is to be; null: whatever it is."""
+    """The version that the file must have; null: any."""
     recursive: bool = False
-    """Whether it may be a directory."""
+    """Whether the path may be a directory."""
 
 
-class FilesDeleted(WireModel):
-    ok: Literal[True] = True
+class FilesDeleted(OkReply):
     deleted: DeletedFiles
 
 
 class TurnAck(WireModel):
-    """Everything up to `seq` is stored."""
+    """Tells the drone that every event up to `seq` is stored."""
 
     turn_id: Id
     seq: int
 
 
 class TurnResend(WireModel):
-    """Events are missing: send again everything after `afterSeq`."""
+    """Asks the drone to send every event after `afterSeq` again, because events are missing."""
 
     turn_id: Id
     after_seq: int
 
 
 class TurnRevoked(WireModel):
-    """The turn went on without this drone, or is over, or was never its own: stop, and drop what is left of it."""
+    """Tells the drone to stop a turn and delete its state: another drone has it, it has ended, or it never was this
+    drone's."""
 
     turn_id: Id
     code: ErrorCode
@@ -344,12 +338,12 @@ class CrashRecoveryResponse(WireModel):
     retry_delay: int = 0
     """Milliseconds to wait before a retry."""
     epoch: int = 0
-    """The epoch to go on with; 0 with `discard`."""
+    """The epoch to continue with; 0 with `discard`."""
     acked_seq: int = 0
     question: Id | None = None
-    """That of the request."""
+    """The `question` of the request."""
     work_order: WorkOrder | None = None
-    """With `resume` and `retry`: the order again, for the drone kept no key."""
+    """With `resume` and `retry`: the work order again, because the drone does not store its key."""
 
 
 # drone -> web
@@ -358,8 +352,8 @@ class CrashRecoveryResponse(WireModel):
 class DroneWorkspaceMode(WireModel):
     mode: WorkspaceMode
     turn_id: Id | None = None
-    """With `agent`: the turn that is about to begin. Refused when it is not the drone's under this epoch (any more): an
-    offer may have been long on its way."""
+    """With `agent`: the turn that the drone starts. Refused when the drone does not own the turn in this epoch, for
+    example because the offer arrived late."""
     epoch: int | None = None
 
 
@@ -369,13 +363,13 @@ class RequestCrashRecovery(WireModel):
     chat_session_id: Id
     last_seq: int = Field(ge=0)
     question: Id | None = None
-    """Told apart by it, an answer that comes late is not taken for that to a later question."""
+    """Identifies this request, so that the drone does not mistake a late response for the response to a newer one."""
 
 
 class ReportStatus(WireModel):
     status: DroneStatus
     projects: tuple[Id, ...] | None = None
-    """The projects it has cloned; null leaves the record as it is."""
+    """The projects that the drone has cloned; null changes nothing."""
     loop_lag: LoopLag | None = None
 
 

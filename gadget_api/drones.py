@@ -1,4 +1,4 @@
-"""Drones: the daemons that do the work."""
+"""Drones: the daemons that run turns in a workspace."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -19,26 +19,26 @@ class DroneStatus(StrEnum):
 
 
 class Sandbox(WireModel):
-    """What holds the commands that an agent runs on a drone."""
+    """The sandbox in which a drone runs the agent's commands."""
 
     kind: Literal["bubblewrap", "none"]
     reason: Annotated[str, StringConstraints(max_length=500)] | None = None
-    """Why there is none, and what to do."""
+    """With `none`: the cause and the remedy."""
 
 
 class LoopLag(WireModel):
-    """How late a process's event loop was, since the process began. A tick each 100 ms is what is counted."""
+    """The lag of a process's event loop since the start of the process, measured by a tick every 100 ms."""
 
     max_ms: Count
     blocked_ms: Count
-    """The most that was the process's own doing: without what a busy machine took to run it again."""
+    """The longest lag that the process itself caused, without the time in which the machine ran other processes."""
     over_50_ms: Count
-    """Ticks that were later than this."""
+    """Number of ticks with a longer lag."""
     over_250_ms: Count
 
 
 class DroneRegistration(WireModel):
-    """A drone as its user sees it. The same workspace is always the same registration."""
+    """A registered drone. A workspace has one registration, whenever its drone registers again."""
 
     id: Id = Field(alias="_id")
     created_at: UtcTime
@@ -51,13 +51,13 @@ class DroneRegistration(WireModel):
     workspace_mode: WorkspaceMode
     last_seen_at: UtcTime
     turn: Id | None = None
-    """The turn it works on."""
+    """The turn that it runs."""
     projects: tuple[Id, ...] = ()
-    """Projects that it has cloned, as far as the server knows."""
+    """The projects that it has cloned, as far as the service knows."""
     version: str | None = None
-    """Of Gadget Code on its machine."""
+    """The version of Gadget Code on its machine."""
     sandbox: Sandbox | None = None
-    """Null: it has not said."""
+    """Null: not reported."""
 
 
 class NewRegistration(WireModel):
@@ -65,7 +65,7 @@ class NewRegistration(WireModel):
     workspace_dir: Annotated[str, StringConstraints(min_length=1, max_length=4096)]
     workspace_id: Annotated[str, StringConstraints(min_length=8, max_length=64)]
     name: Name | None = None
-    """Null names it after its host and directory."""
+    """Null: a name made of the host name and the directory."""
     protocol_version: int | None = None
     version: Annotated[str, StringConstraints(max_length=100)] | None = None
     sandbox: Sandbox | None = None
@@ -74,7 +74,7 @@ class NewRegistration(WireModel):
 class Registered(WireModel):
     registration: DroneRegistration
     token: str
-    """The drone's credential: for this user and this workspace alone."""
+    """The drone's credential. It is valid for this user and this workspace only."""
 
 
 class DroneChanges(WireModel):
@@ -82,7 +82,7 @@ class DroneChanges(WireModel):
 
 
 class NewDroneToken(WireModel):
-    """A credential for a drone that has not registered yet; the first workspace to use it keeps it."""
+    """A credential for a new drone. The first workspace that registers with it keeps it."""
 
     token: str
     expires_at: UtcTime

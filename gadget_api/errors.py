@@ -1,17 +1,17 @@
-"""What can go wrong, as codes, as one exception tree, and as documents on the wire.
+"""Errors: the codes, the exception tree, and the documents on the wire.
 
     GadgetError                 code, message, retryable
-    ├── InvalidInput            the caller must change something        HTTP 400 / 413 / 422
-    ├── NotAuthenticated        no token, or one that is not valid      HTTP 401
-    ├── NotAllowed              this token may not do this              HTTP 403
-    ├── NotFound                unknown, or another user's              HTTP 404
-    ├── Conflict                it is, but not in a state for this      HTTP 409
-    ├── TooMany                 a limit on rate or number               HTTP 429
-    ├── Unavailable             something we need is away; try again    HTTP 502 / 503
-    ├── StorageFull             the user keeps as much as allowed        HTTP 507
+    ├── InvalidInput            the request is invalid                  HTTP 400 / 413 / 422
+    ├── NotAuthenticated        the token is missing or invalid         HTTP 401
+    ├── NotAllowed              the token does not permit this          HTTP 403
+    ├── NotFound                unknown, or owned by another user       HTTP 404
+    ├── Conflict                the object's state does not permit this HTTP 409
+    ├── TooMany                 a limit on rate or number is reached    HTTP 429
+    ├── Unavailable             a dependency is down; try again         HTTP 502 / 503
+    ├── StorageFull             the user's quota is used up             HTTP 507
     └── (elsewhere) LLMError in gadget_ai, ToolError in gadget_drone
 
-Every message is one plain sentence that says what to do. Codes are compared, never texts.
+Every message is one plain sentence that says what to do. Programs compare codes, never texts.
 """
 
 from enum import StrEnum
@@ -23,7 +23,7 @@ from gadget_api.model import WireModel
 
 
 class ErrorCode(StrEnum):
-    """Every error code there is, in REST problem documents, socket replies and the `error` of a turn."""
+    """All error codes of REST problem documents, socket replies and the `error` of a turn."""
 
     # the request
     INVALID_REQUEST = "invalidRequest"
@@ -35,12 +35,12 @@ class ErrorCode(StrEnum):
     ORIGIN_NOT_ALLOWED = "originNotAllowed"
     RATE_LIMITED = "rateLimited"
     STORAGE_FULL = "storageFull"
-    # who
+    # authentication and authorisation
     BAD_CREDENTIALS = "badCredentials"
     NOT_AUTHENTICATED = "notAuthenticated"
     NOT_ALLOWED = "notAllowed"
     REGISTRATION_CLOSED = "registrationClosed"
-    # what
+    # objects
     NOT_FOUND = "notFound"
     ALREADY_EXISTS = "alreadyExists"
     FILE_CHANGED = "fileChanged"
@@ -84,7 +84,7 @@ class ErrorCode(StrEnum):
     UNKNOWN_TOOL = "unknownTool"
     INVALID_ARGUMENTS = "invalidArguments"
     TOOL_FAILED = "toolFailed"
-    # us
+    # the service
     STORE_UNAVAILABLE = "storeUnavailable"
     SERVER_UNREACHABLE = "serverUnreachable"
     CANCELLED = "cancelled"
@@ -92,16 +92,16 @@ class ErrorCode(StrEnum):
 
 
 class ErrorInfo(WireModel):
-    """An error inside another document or reply."""
+    """An error as part of another document or a reply."""
 
     code: ErrorCode
     message: str
-    """One sentence for a person: what is wrong and what to do."""
+    """One sentence for a person: the cause and the remedy."""
     retryable: bool = False
 
 
 class GadgetError(Exception):
-    """An error that we know by its code."""
+    """The base of all errors with a code."""
 
     http_status: ClassVar[int] = 500
     title: ClassVar[str] = "Something failed"
@@ -119,7 +119,7 @@ class GadgetError(Exception):
 
 class InvalidInput(GadgetError):
     http_status = 422
-    title = "The request cannot be taken"
+    title = "The request is invalid"
 
     def __init__(self, message: str, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> None:
         super().__init__(code, message)
@@ -154,13 +154,13 @@ class NotFound(GadgetError):
     title = "Not found"
 
     def __init__(self, what: str, *, message: str | None = None) -> None:
-        """`message` takes the place of "There is no such `what`."."""
+        """`message` replaces the default "There is no such `what`."."""
         super().__init__(ErrorCode.NOT_FOUND, message or f"There is no such {what}.")
 
 
 class Conflict(GadgetError):
     http_status = 409
-    title = "Not in a state for this"
+    title = "The state does not permit this"
 
 
 class TooMany(GadgetError):
@@ -181,7 +181,7 @@ class Unavailable(GadgetError):
 
 
 class StorageFull(GadgetError):
-    """The user's quota is used up. 507 is what WebDAV answers then (RFC 4331)."""
+    """The user's quota is used up. The status 507 comes from WebDAV (RFC 4331)."""
 
     http_status = 507
     title = "No storage left"
@@ -200,24 +200,24 @@ class Problem(WireModel):
     code: ErrorCode
 
     def to_error(self) -> GadgetError:
-        """The error that a client raises for it: Unavailable when trying again may help."""
+        """Returns the error that a client raises: Unavailable when a retry may succeed."""
         if self.status in (429, 502, 503):
             return Unavailable(self.code, self.detail)
         return GadgetError(self.code, self.detail)
 
 
-def refusal(status: int, body: bytes, server: str) -> GadgetError:
-    """The error that a client raises for an answer that is not a success: the problem in it, or that what answers at
-    the URL `server` is something else."""
+def error_from_response(status: int, body: bytes, server: str) -> GadgetError:
+    """Returns the error that a client raises for an unsuccessful response: the problem document in its body, or
+    Unavailable when the body is none and the URL `server` therefore is not a Gadget Code server."""
     try:
         return Problem.model_validate_json(body).to_error()
     except ValidationError:
         return Unavailable(
             ErrorCode.SERVER_UNREACHABLE,
-            f"What answers at {server} (status {status}) is no Gadget Code server; check the URL.",
+            f"{server} is not a Gadget Code server (it responded with status {status}); check the URL.",
         )
 
 
-def failure(error: GadgetError) -> dict[str, Any]:
-    """The socket reply of a request that failed: `{ok: false, error: {code, message, retryable}}`."""
+def error_reply(error: GadgetError) -> dict[str, Any]:
+    """Returns the socket reply of a failed request: `{ok: false, error: {code, message, retryable}}`."""
     return {"ok": False, "error": error.info.to_wire()}

@@ -1,9 +1,9 @@
 """The events of a turn: one numbered stream, the same on the socket, over REST, in the store and in the journal.
 
-The drone gives each event of a turn its `seq` (1, 2, 3 ... without gaps). `type` is the socket event's name.
+The drone numbers the events of a turn with `seq` (1, 2, 3 ... without gaps). `type` is the name of the socket event.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field, TypeAdapter
 
@@ -18,17 +18,28 @@ from gadget_api.providers import ModelPrice
 from gadget_api.turns import ChatTurnStatus, SteerOrigin, TurnStats
 
 MAX_EVENT_BYTES = 1_000_000
-"""No event is larger as JSON: it is one Socket.IO frame, and frames are cut off at 1 MB."""
+"""The largest event as JSON: an event is one Socket.IO frame, and the frame limit is 1 MB."""
 
 
 class TurnEvent(WireModel):
-    """What every event of a turn carries."""
+    """The fields and properties that every event of a turn has."""
+
+    is_delta: ClassVar[bool] = False
+    """Whether it is a piece of content that a later event repeats as a whole. Deltas of an ended turn may expire."""
+    is_in_history: ClassVar[bool] = False
+    """Whether the messages for a model are built from it (`gadget_api.history`)."""
+    is_shown: ClassVar[bool] = False
+    """Whether clients show it after the turn has ended. The other events repeat these or the turn document."""
+    is_urgent: ClassVar[bool] = False
+    """Whether the service stores it at once, because the user or the drone waits for it."""
+    is_forked: ClassVar[bool] = True
+    """Whether a fork of the session gets a copy of it."""
 
     type: str
     turn_id: Id
     chat_session_id: Id
     epoch: int = Field(ge=1)
-    """Which dispatch of the turn this belongs to; the store refuses an older one."""
+    """The dispatch of the turn that this event belongs to. The store refuses events of an older epoch."""
     seq: int = Field(ge=1)
     at: UtcTime
     agent_id: Id | None = None
@@ -41,26 +52,30 @@ class TurnEvent(WireModel):
         return wire
 
     def counted(self, stats: TurnStats, price: ModelPrice | None) -> TurnStats:
-        """`stats` with this event taken in; most events change nothing."""
+        """Returns `stats` after this event. Most events do not change it."""
         return stats
 
 
 class Thinking(TurnEvent):
-    """A piece of the model's thinking."""
+    """A part of the model's thinking."""
 
+    is_delta: ClassVar[bool] = True
+    is_forked: ClassVar[bool] = False
     type: Literal["thinking"] = "thinking"
     content: str
 
 
 class Response(TurnEvent):
-    """A piece of the model's answer."""
+    """A part of the model's answer."""
 
+    is_delta: ClassVar[bool] = True
+    is_forked: ClassVar[bool] = False
     type: Literal["response"] = "response"
     content: str
 
 
 class ToolStarted(TurnEvent):
-    """A tool is about to run."""
+    """A tool starts."""
 
     type: Literal["toolStarted"] = "toolStarted"
     call_id: str
@@ -69,15 +84,17 @@ class ToolStarted(TurnEvent):
 
 
 class ToolOutput(TurnEvent):
-    """A piece of a running tool's output."""
+    """A part of a running tool's output."""
 
+    is_delta: ClassVar[bool] = True
+    is_forked: ClassVar[bool] = False
     type: Literal["toolOutput"] = "toolOutput"
     call_id: str
     content: str
 
 
 class BlobRef(WireModel):
-    """Content too large for an event, to be fetched at `GET /turns/{turnId}/blobs/{blobId}`."""
+    """A reference to content that is too large for an event. `GET /turns/{turnId}/blobs/{blobId}` returns it."""
 
     blob_id: Id
     size_bytes: Count
@@ -86,31 +103,35 @@ class BlobRef(WireModel):
 class ToolCall(TurnEvent):
     """A tool has ended."""
 
+    is_in_history: ClassVar[bool] = True
+    is_shown: ClassVar[bool] = True
     type: Literal["toolCall"] = "toolCall"
     call_id: str
     name: str
     params: dict[str, Any]
     response: str
-    """What the model was told: the whole output, or its head and tail when that was too large (then see `blob`)."""
+    """The result that the model reads: the whole output, or its start and end when it is too large (see `blob`)."""
     is_error: bool
     duration_ms: Count
     blob: BlobRef | None = None
     images: tuple[ImageRef, ...] = Field(default=(), max_length=MAX_IMAGES)
     denied: bool = False
-    """Whether permissions, and not the tool, said no."""
+    """Whether permissions denied the call, so that the tool did not run."""
     because: str = Field(default="", max_length=1000)
-    """Why it was allowed, or denied; "" where nothing was to be decided."""
+    """The reason why the call was allowed or denied; "" when no decision was necessary."""
 
     def counted(self, stats: TurnStats, price: ModelPrice | None) -> TurnStats:
         return stats.with_tool_call()
 
 
 class Step(TurnEvent):
-    """One model call: the durable boundary of a turn.
+    """A model call has ended. After a crash a turn resumes from its last step.
 
-    With the finish reason `interrupted` it holds what had been said when the call was cut off; the turn ends after it.
+    With the finish reason `interrupted` it has the partial answer of a call that was cut off; the turn then ends.
     """
 
+    is_in_history: ClassVar[bool] = True
+    is_shown: ClassVar[bool] = True
     type: Literal["step"] = "step"
     index: int = Field(ge=1)
     message: AssistantMessage
@@ -123,8 +144,11 @@ class Step(TurnEvent):
 
 
 class Steered(TurnEvent):
-    """A message was put before the model while the turn ran."""
+    """A message was added to the model's input while the turn ran."""
 
+    is_in_history: ClassVar[bool] = True
+    is_shown: ClassVar[bool] = True
+    is_urgent: ClassVar[bool] = True
     type: Literal["steered"] = "steered"
     steer_id: Id
     content: str
@@ -132,12 +156,13 @@ class Steered(TurnEvent):
 
 
 TURN_UNUSUAL = "turnUnusual"
-"""The code of a notice that the turn has used far more than its user's turns do."""
+"""The code of the notice that the turn has used far more than the user's other turns."""
 
 
 class Notice(TurnEvent):
     """Something the user should know: retrying, cloning, truncated context ..."""
 
+    is_shown: ClassVar[bool] = True
     type: Literal["notice"] = "notice"
     level: Literal["info", "warning", "error"]
     code: str
@@ -145,56 +170,69 @@ class Notice(TurnEvent):
 
 
 class InquiryAsked(TurnEvent):
-    """The turn asks its user, and waits."""
+    """The turn asks its user and waits for the answer."""
 
+    is_shown: ClassVar[bool] = True
+    is_urgent: ClassVar[bool] = True
+    is_forked: ClassVar[bool] = False
     type: Literal["inquiryAsked"] = "inquiryAsked"
     inquiry: Inquiry
 
 
 class InquiryAnswered(TurnEvent):
-    """The answer has reached the turn, which goes on."""
+    """The turn has received the answer and continues."""
 
+    is_shown: ClassVar[bool] = True
+    is_urgent: ClassVar[bool] = True
+    is_forked: ClassVar[bool] = False
     type: Literal["inquiryAnswered"] = "inquiryAnswered"
     answer: InquiryAnswer
 
 
 class Compacted(TurnEvent):
-    """From here on the model reads a shorter form of what came before; nothing is deleted."""
+    """The context was compacted: from here on the model reads a shorter form of the earlier messages.
 
+    No event is deleted."""
+
+    is_in_history: ClassVar[bool] = True
+    is_shown: ClassVar[bool] = True
     type: Literal["compacted"] = "compacted"
     compaction: Compaction
     tokens_before: Count
     """An estimate."""
     tokens_after: Count
     usage: Usage = Usage()
-    """Of the model call that made the summary."""
+    """The tokens of the model call that wrote the summary."""
 
     def counted(self, stats: TurnStats, price: ModelPrice | None) -> TurnStats:
         return stats.with_usage(self.usage, price)
 
 
 class Checkpoint(TurnEvent):
-    """The project's files as they are now were kept, to be gone back to."""
+    """The drone has stored the project's current files, so that the user can go back to them."""
 
+    is_shown: ClassVar[bool] = True
     type: Literal["checkpoint"] = "checkpoint"
     checkpoint: CheckpointTaken
 
 
 class Titled(TurnEvent):
-    """A name for a session that was made without one."""
+    """The turn has given a name to a session that was created without one."""
 
+    is_forked: ClassVar[bool] = False
     type: Literal["titled"] = "titled"
     title: str = Field(min_length=1, max_length=200)
     usage: Usage = Usage()
-    """Of the model call that made it."""
+    """The tokens of the model call that wrote the title."""
 
     def counted(self, stats: TurnStats, price: ModelPrice | None) -> TurnStats:
         return stats.with_usage(self.usage, price)
 
 
 class WorkOrderComplete(TurnEvent):
-    """The end of a turn: last, and once."""
+    """The turn has ended. Every turn has exactly one such event, as its last."""
 
+    is_urgent: ClassVar[bool] = True
     type: Literal["workOrderComplete"] = "workOrderComplete"
     success: bool
     message: str
@@ -224,27 +262,9 @@ turn_event = TypeAdapter[AnyTurnEvent](AnyTurnEvent)
 """Validates and serialises any event of a turn."""
 
 EVENT_TYPES: dict[str, type[TurnEvent]] = {
-    cls.model_fields["type"].default: cls
-    for cls in (
-        Thinking,
-        Response,
-        ToolStarted,
-        ToolOutput,
-        ToolCall,
-        Step,
-        Steered,
-        Notice,
-        InquiryAsked,
-        InquiryAnswered,
-        Compacted,
-        Checkpoint,
-        Titled,
-        WorkOrderComplete,
-    )
+    kind.model_fields["type"].default: kind for kind in get_args(get_args(AnyTurnEvent)[0])
 }
-DELTA_TYPES = frozenset({"thinking", "response", "toolOutput"})
-"""Events that repeat in pieces what a later event holds whole; those of a finished turn may expire."""
-HISTORY_TYPES = ("step", "toolCall", "steered", "compacted")
-"""The events that a turn's messages are built from."""
-CONTENT_TYPES = (*HISTORY_TYPES, "notice", "inquiryAsked", "inquiryAnswered", "checkpoint")
-"""What is shown of a turn that is over: the rest repeats these, or is in the turn's own document."""
+"""The class of each event, by the `type` on the wire."""
+DELTA_TYPES = frozenset(name for name, kind in EVENT_TYPES.items() if kind.is_delta)
+HISTORY_TYPES = frozenset(name for name, kind in EVENT_TYPES.items() if kind.is_in_history)
+SHOWN_TYPES = frozenset(name for name, kind in EVENT_TYPES.items() if kind.is_shown)

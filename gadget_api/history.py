@@ -1,18 +1,16 @@
-"""From a turn's events to the messages a model reads.
+"""Builds the messages that a model reads from the events of a turn.
 
-Used by the web service for the turns that are over, and by the drone when it goes on with a turn after a crash:
-one function, so that a history is the same wherever it is built.
-"""
+The web service builds the history of every turn with it, also that of a turn which a drone resumes after a crash."""
 
 import re
 from collections.abc import Iterable
 
-from gadget_api.events import Compacted, Steered, Step, ToolCall
+from gadget_api.events import Compacted, Steered, Step, ToolCall, TurnEvent
 from gadget_api.ids import Id
 from gadget_api.images import ImageRef
 from gadget_api.messages import (
-    INTERRUPTED,
-    TRIMMED,
+    INTERRUPTED_RESULT,
+    TRIMMED_RESULT,
     Compaction,
     FinishReason,
     Message,
@@ -20,13 +18,13 @@ from gadget_api.messages import (
     ToolCallRequest,
     ToolMessage,
     UserMessage,
-    unanswered,
+    open_tool_calls,
 )
 from gadget_api.model import WireModel
 
 
 class TurnHistory(WireModel):
-    """One turn as messages: the prompt, then all that was said and done, and the marks of what was compacted."""
+    """One turn as messages: the prompt, then the model's answers, tool results and compactions."""
 
     turn_id: Id
     messages: tuple[Message | Compaction, ...]
@@ -43,12 +41,13 @@ _COMMANDS = re.compile(r"/(?:compact|clear)(?:\s|$)")
 
 
 def is_command(prompt: str) -> bool:
-    """Whether a prompt speaks to Gadget Code, not to the model: `/compact [what to keep in mind]`, `/clear`."""
+    """Returns whether a prompt is a command to Gadget Code: `/compact [what to keep in mind]` or `/clear`. The model
+    does not read commands."""
     return _COMMANDS.match(prompt) is not None
 
 
-def read_by_model(log: Iterable[Message | Compaction]) -> list[Message]:
-    """The messages that a model is sent for a conversation with compaction marks in it."""
+def messages_for_model(log: Iterable[Message | Compaction]) -> list[Message]:
+    """Applies the compactions in a conversation and returns the messages to send to the model."""
     messages: list[Message] = []
     for entry in log:
         if not isinstance(entry, Compaction):
@@ -58,7 +57,7 @@ def read_by_model(log: Iterable[Message | Compaction]) -> list[Message]:
             messages = messages[max(0, len(messages) - entry.kept) :]
         trimmed = set(entry.trimmed)
         messages = [
-            message.replace(content=TRIMMED, images=())
+            message.replace(content=TRIMMED_RESULT, images=())
             if isinstance(message, ToolMessage) and message.call_id in trimmed
             else message
             for message in messages
@@ -69,23 +68,24 @@ def read_by_model(log: Iterable[Message | Compaction]) -> list[Message]:
 
 
 def prompt_messages(prompt: str, images: tuple[ImageRef, ...]) -> list[Message | Compaction]:
-    """The messages that a turn begins with; none for a command, which is not for the model."""
+    """Returns the first messages of a turn; an empty list for a command."""
     return [] if is_command(prompt) else [UserMessage(content=prompt, images=images)]
 
 
-def work_messages(
-    events: Iterable[Step | ToolCall | Steered | Compacted], *, is_over: bool = True
-) -> list[Message | Compaction]:
-    """The messages of a turn after its prompt, from its `HISTORY_TYPES` events in the order of `seq`.
+def work_messages(events: Iterable[TurnEvent], *, is_over: bool = True) -> list[Message | Compaction]:
+    """Builds the messages of a turn after its prompt from its events in the order of `seq`.
 
-    What an interrupted model call had said belongs to a turn that is over; one that goes on asks again.
+    `is_over`: the turn has ended. Only then the partial answer of an interrupted model call is included; a turn that
+    runs repeats that call.
 
-    In order for any model: a tool result follows the call it answers, and a call that was cut off is answered
-    with `INTERRUPTED` as soon as anything else follows it. Calls at the very end may still be open (`unanswered`).
+    Any model accepts the order: a tool result follows its call, and a call that was cut off gets the result
+    `INTERRUPTED_RESULT` before the next message. Only the last calls may have no result yet (`open_tool_calls`).
     """
     messages: list[Message | Compaction] = []
     open_calls: dict[str, ToolCallRequest] = {}
     for event in events:
+        if not event.is_in_history:
+            continue
         if isinstance(event, ToolCall):
             messages.append(
                 ToolMessage(call_id=event.call_id, name=event.name, content=event.response, images=event.images)
@@ -94,22 +94,22 @@ def work_messages(
             continue
         messages.extend(map(_interrupted, open_calls.values()))
         open_calls.clear()
-        if isinstance(event, Step):
-            if event.finish_reason is FinishReason.INTERRUPTED and not is_over:
-                continue
-            messages.append(ModelMessage.of(event.message))
-            open_calls.update((call.call_id, call) for call in event.message.tool_calls)
-        elif isinstance(event, Compacted):
-            messages.append(event.compaction)
-        else:
-            messages.append(UserMessage(content=event.content))
+        match event:
+            case Step():
+                if event.finish_reason is not FinishReason.INTERRUPTED or is_over:
+                    messages.append(ModelMessage.of(event.message))
+                    open_calls.update((call.call_id, call) for call in event.message.tool_calls)
+            case Compacted():
+                messages.append(event.compaction)
+            case Steered():
+                messages.append(UserMessage(content=event.content))
     return messages
 
 
 def interrupted_results(messages: Iterable[Message | Compaction]) -> list[ToolMessage]:
-    """A result for each call in `messages` that has none."""
-    return [_interrupted(call) for call in unanswered(messages)]
+    """Returns the result `INTERRUPTED_RESULT` for each call in `messages` that has no result."""
+    return [_interrupted(call) for call in open_tool_calls(messages)]
 
 
 def _interrupted(call: ToolCallRequest) -> ToolMessage:
-    return ToolMessage(call_id=call.call_id, name=call.name, content=INTERRUPTED)
+    return ToolMessage(call_id=call.call_id, name=call.name, content=INTERRUPTED_RESULT)

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import StringConstraints
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=64)]
-"""The `_id` of a document: 24 hexadecimal digits when we made it. An id nobody knows is "not found", not "invalid"."""
+"""The `_id` of a document. Our own ids have 24 hexadecimal digits; other text is "not found", not "invalid"."""
 
 _RANDOM_BITS = 48
 _lock = threading.Lock()
@@ -17,9 +17,9 @@ _last = 0
 
 
 def new_id() -> str:
-    """A fresh id, 24 hexadecimal digits: 48 bits of milliseconds since 1970, then 48 random bits.
+    """Returns a new id of 24 hexadecimal digits: 48 bits of milliseconds since 1970, then 48 random bits.
 
-    Ids made by one process sort in the order they were made, so "newest first" is `_id` descending.
+    The ids of one process sort by time of creation, so "newest first" is `_id` descending.
     """
     global _last
     fresh = (time.time_ns() // 1_000_000 << _RANDOM_BITS) | secrets.randbits(_RANDOM_BITS)
@@ -29,10 +29,10 @@ def new_id() -> str:
 
 
 def id_after(other: str) -> str:
-    """The id that follows `other`, where an order has to hold whatever the clocks say."""
+    """Returns the next id after `other`, for an order that must not depend on clocks."""
     return f"{int(other, 16) + 1:024x}"
 
 
 def first_id(at: datetime) -> str:
-    """Sorts before every id that was made at or after this moment."""
+    """Returns the lowest id of a moment: it sorts before every id that is created at or after that moment."""
     return f"{max(0, int(at.timestamp() * 1000)) << _RANDOM_BITS:024x}"

@@ -1,4 +1,4 @@
-"""Images, by reference: messages and events name them, their bytes travel over REST."""
+"""References to images: messages and events contain references, REST transfers the bytes."""
 
 import hashlib
 from typing import Literal
@@ -10,11 +10,11 @@ from gadget_api.model import Count, WireModel
 
 MAX_IMAGE_BYTES = 8 * 1024 * 1024
 MAX_IMAGES = 16
-"""Of one prompt, or of one tool result."""
+"""The most images in one prompt or one tool result."""
 
 
 def image_id(user: str, sha256: str) -> Id:
-    """The id of an image of `user`, from the hexadecimal SHA-256 of its bytes: whoever has the bytes knows it."""
+    """Returns the id of a user's image. It depends only on the user and the hexadecimal SHA-256 of the bytes."""
     return hashlib.sha256(f"{user} {sha256}".encode()).hexdigest()[:24]
 
 
@@ -22,7 +22,7 @@ ImageType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
 
 
 class ImageRef(WireModel):
-    """An image that the server keeps: `POST /images` answers this, `GET /images/{id}` gives the bytes."""
+    """An image in the service's storage. `POST /images` returns this, `GET /images/{id}` returns the bytes."""
 
     id: Id = Field(alias="_id")
     media_type: ImageType

@@ -1,5 +1,5 @@
-"""Inquiries: what a running turn asks its user. Documents, so that they survive reloads and restarts and can be
-answered from any client of that user, hours later."""
+"""Inquiries: the questions of a running turn to its user. They are stored as documents, so that they survive restarts
+and the user can answer them hours later from any client."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -11,30 +11,30 @@ from gadget_api.model import UtcTime, WireModel
 from gadget_api.permissions import Rule, Trust, Verdict
 
 MAX_DETAIL_BYTES = 200_000
-"""Of what is shown to be approved, in UTF-8; a call with more is refused instead of shown in part."""
-MAX_ANSWER_BYTES = 32_000
+"""The largest `detail` in UTF-8. A call with a larger one is refused, because the user would see only a part of it."""
+MAX_ANSWER_TEXT_BYTES = 32_000
 
 
 class InquiryKind(StrEnum):
     APPROVAL = "approval"
     """May this tool call run?"""
     QUESTION = "question"
-    """The agent asks."""
+    """A question of the agent."""
     BUDGET = "budget"
-    """The turn or its session has used up what it may; shall it go on?"""
+    """The budget of the turn or the session is used up. May the turn continue?"""
     LOOP = "loop"
-    """The agent repeats itself; shall it go on?"""
+    """The agent repeats itself. May the turn continue?"""
     TRUST = "trust"
-    """The repository brings rules or instructions that its user has not trusted; shall they count?"""
+    """The repository contains rules or instructions that the user has not trusted. Do they apply?"""
 
 
 class InquiryStatus(StrEnum):
     PENDING = "pending"
     ANSWERED = "answered"
     EXPIRED = "expired"
-    """Nobody answered in time: the default counts."""
+    """The time for an answer is over: the default applies."""
     WITHDRAWN = "withdrawn"
-    """It need not be answered any more: the turn ended, or went on without."""
+    """An answer is no longer necessary: the turn has ended or has continued without it."""
 
 
 class Choice(WireModel):
@@ -43,18 +43,17 @@ class Choice(WireModel):
 
 
 ONCE, FOR_SESSION, FOR_PROJECT, DENY = "once", "session", "project", "deny"
-"""The choices of an approval: this call; `rule` for the session; `rule` for the project; not this call. Of a trust:
-`trust` for the project; not now."""
+"""The choices of an approval: allow this call; allow `rule` in the session; allow `rule` in the project; deny. A trust
+inquiry has two of them: `project` trusts `trust`, `deny` does not for now."""
 GO_ON, STOP = "goOn", "stop"
-"""The choices of a budget or a loop."""
+"""The choices of a budget or loop inquiry."""
 
 
 class Answer(WireModel):
-    """`choice`, `text`, or both. With `deny`, the text tells the model what to do instead; no other choice of an
-    approval takes a text."""
+    """`choice`, `text`, or both. In an approval only `deny` may have a text: it tells the model what to do instead."""
 
     choice: str | None = None
-    text: Annotated[str, StringConstraints(max_length=MAX_ANSWER_BYTES)] | None = None
+    text: Annotated[str, StringConstraints(max_length=MAX_ANSWER_TEXT_BYTES)] | None = None
 
 
 class Inquiry(WireModel):
@@ -65,48 +64,48 @@ class Inquiry(WireModel):
     turn: Id
     kind: InquiryKind
     call_id: str | None = None
-    """The tool call it is about."""
+    """The tool call that needs the answer."""
     title: str
     """One line."""
     detail: str = ""
-    """What would run or change, byte for byte: a command, a diff."""
+    """The exact command or diff that the user approves."""
     is_diff: bool = False
-    """Whether `detail` is a unified diff that the tool made. No client guesses this from the text: the model writes
-    commands, and can write one that looks like a diff."""
+    """Whether `detail` is a unified diff made by the tool. Clients must not guess this from the text: the model can
+    write a command that looks like a diff."""
     choices: tuple[Choice, ...] = ()
     takes_text: bool = False
-    """Whether an answer in the user's own words is taken."""
+    """Whether the answer may be a text in the user's own words."""
     default: Answer
-    """What counts when nobody answers until `expiresAt`."""
+    """The answer that applies when the user does not answer before `expiresAt`."""
     verdicts: tuple[Verdict, ...] = ()
-    """Of an approval: why it asks."""
+    """In an approval: the decisions that made it necessary."""
     rule: Rule | None = None
-    """Of an approval: what `session` and `project` would allow from now on."""
+    """In an approval: the rule that the choices `session` and `project` add."""
     trust: Trust | None = None
-    """Of a trust: what `project` would trust from now on."""
+    """In a trust inquiry: what the choice `project` trusts from now on."""
     expires_at: UtcTime
     status: InquiryStatus = InquiryStatus.PENDING
     answer: Answer | None = None
     answered_at: UtcTime | None = None
 
     def check(self, answer: Answer) -> str | None:
-        """Why this does not take `answer`; None when it does."""
+        """Returns why `answer` is invalid for this inquiry; None when it is valid."""
         if answer.choice is None and not (answer.text or "").strip():
-            return "Say which choice, or answer in words."
+            return "Give a choice or a text."
         if answer.choice is not None and answer.choice not in {choice.id for choice in self.choices}:
-            return f"There is no choice {answer.choice!r:.60}; there are: {', '.join(c.id for c in self.choices)}."
+            return f"There is no choice {answer.choice!r:.60}; the choices are {', '.join(c.id for c in self.choices)}."
         if answer.choice is None and self.kind is InquiryKind.APPROVAL:
-            return f"Choose one of {', '.join(c.id for c in self.choices)}; words may go with {DENY} alone."
+            return f"Choose one of {', '.join(c.id for c in self.choices)}; only {DENY} may have a text."
         if self.kind is InquiryKind.APPROVAL and answer.choice != DENY and (answer.text or "").strip():
-            # Words that ask for something else would change nothing: what was asked about would run as it is.
-            return f"Words go with {DENY} alone: it is not run, and the agent reads what to do instead."
+            # A text could ask for something else, but the call would run unchanged.
+            return f"Only {DENY} may have a text: the call does not run, and the agent reads the text."
         if (answer.text or "").strip() and not self.takes_text:
-            return "This takes one of its choices, and no words."
+            return "This inquiry needs one of its choices; it accepts no text."
         return None
 
 
 class InquiryAnswer(WireModel):
-    """An answer on its way to the drone."""
+    """An answer as the service sends it to the drone."""
 
     inquiry_id: Id
     status: InquiryStatus

@@ -1,8 +1,8 @@
-"""How late an event loop is: measured all the time, in both processes.
+"""Measures the lag of an event loop, in both processes, all the time.
 
-Whatever blocks a loop (a large file, a large JSON, git) delays everybody who is on it: the socket's pings, other
-people's turns. A tick each 100 ms says by how much, and a thread that sleeps says what ran while a tick did not come.
-On a busy machine a tick is late because others run; Linux says for how long, and that is told apart.
+Code that blocks the loop (a large file, a large JSON, git) delays everything else on it: the socket's pings and other
+users' turns. A tick every 100 ms measures the delay, and a sleeping thread records the stack of the code that blocks.
+On a busy machine a tick is also late because other processes run; on Linux the monitor subtracts that time.
 """
 
 import asyncio
@@ -20,65 +20,65 @@ from gadget_api.drones import LoopLag
 
 log = logging.getLogger(__name__)
 
-EVERY_S = 0.1
+TICK_S = 0.1
 BUCKETS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 LATE_S = 0.05
-"""What nothing of ours shall take on the loop."""
+"""The longest time that our code may block the loop."""
 BLOCKED_S = 0.25
-"""What is worth a line in the log: a person notices it."""
+"""A longer block is logged, because a person notices it."""
 _WARN_EVERY_S = 60.0
 _FRAMES = 8
 
 
-class Lag:
-    """Of the loop that `measure` runs on. `max_s`, `blocked_s`, `sum_s` and `counts` are of every tick so far."""
+class LagMonitor:
+    """Monitors the loop that `measure` runs on. `max_s`, `blocked_s`, `sum_s` and `counts` cover all ticks so far."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.max_s = 0.0
         self.blocked_s = 0.0
-        """The most that a tick was late by the process's own doing: without what the machine took to run it again.
-        Where the system does not say that (only Linux does), the same as `max_s`."""
+        """The longest lag that the process itself caused, without the time in which the machine ran other processes.
+        Only Linux reports that time; elsewhere this equals `max_s`."""
         self.sum_s = 0.0
         self.counts = [0] * (len(BUCKETS_S) + 1)
-        """By the first of BUCKETS_S that is not less; the last is of those above them all."""
+        """Number of ticks per bucket: BUCKETS_S are the upper bounds; the last bucket is for longer lags."""
         self._clock = clock
         self._due_s = 0.0
-        self._ran: tuple[float, str] | None = None
-        """The tick that did not come, and what ran instead of it."""
+        self._blocker: tuple[float, str] | None = None
+        """The due time of the overdue tick, and the stack of the code that blocks it."""
         self._warned_s: float | None = None
-        self._unsaid = 0
+        self._suppressed = 0
 
     async def measure(self) -> None:
-        """For as long as the process works."""
-        over = threading.Event()
-        self._due_s = self._clock() + EVERY_S
+        """Runs until it is cancelled."""
+        stopped = threading.Event()
+        self._due_s = self._clock() + TICK_S
         watcher = threading.Thread(
-            target=self._watch, args=(threading.get_ident(), over), name="event loop lag", daemon=True
+            target=self._watch, args=(threading.get_ident(), stopped), name="event loop lag", daemon=True
         )
         watcher.start()
         try:
-            with _kept_waiting() as waited_s:
+            with _run_queue_wait() as waited_s:
                 while True:
-                    self._due_s = due_s = self._clock() + EVERY_S
+                    self._due_s = due_s = self._clock() + TICK_S
                     others_s, used_s = waited_s(), time.thread_time()
-                    await asyncio.sleep(EVERY_S)
+                    await asyncio.sleep(TICK_S)
                     lag_s = max(0.0, self._clock() - due_s)
                     own_s = max(0.0, lag_s - (waited_s() - others_s))
-                    self.take(lag_s, own_s)
+                    self.record(lag_s, own_s)
                     if own_s >= BLOCKED_S:
                         self._warn(own_s, time.thread_time() - used_s, due_s)
         finally:
-            over.set()
+            stopped.set()
 
-    def take(self, lag_s: float, own_s: float | None = None) -> None:
-        """Counts one tick; `own_s` is what the process itself did of it, None all."""
+    def record(self, lag_s: float, own_s: float | None = None) -> None:
+        """Records one tick; `own_s` is the part of the lag that the process itself caused, None: all of it."""
         self.max_s = max(self.max_s, lag_s)
         self.blocked_s = max(self.blocked_s, lag_s if own_s is None else own_s)
         self.sum_s += lag_s
         self.counts[next((n for n, most in enumerate(BUCKETS_S) if lag_s <= most), len(BUCKETS_S))] += 1
 
     @property
-    def seen(self) -> LoopLag:
+    def summary(self) -> LoopLag:
         return LoopLag(
             max_ms=round(self.max_s * 1000),
             blocked_ms=round(self.blocked_s * 1000),
@@ -86,37 +86,37 @@ class Lag:
             over_250_ms=sum(self.counts[BUCKETS_S.index(BLOCKED_S) + 1 :]),
         )
 
-    def _watch(self, thread: int, over: threading.Event) -> None:
-        """Looks where the loop's thread is when a tick is overdue. It sleeps from one such moment to the next: four
-        times a second at most."""
-        while not over.wait(max(self._due_s + BLOCKED_S - self._clock(), 0.01)):
+    def _watch(self, thread: int, stopped: threading.Event) -> None:
+        """Records the stack of the loop's thread when a tick is overdue. Wakes at most four times a second."""
+        while not stopped.wait(max(self._due_s + BLOCKED_S - self._clock(), 0.01)):
             due_s = self._due_s
-            if self._clock() - due_s < BLOCKED_S or (self._ran is not None and self._ran[0] == due_s):
+            if self._clock() - due_s < BLOCKED_S or (self._blocker is not None and self._blocker[0] == due_s):
                 continue
             frame = _current_frames().get(thread)
             if frame is not None:
-                self._ran = (due_s, _where(frame))
+                self._blocker = (due_s, _stack_of(frame))
 
     def _warn(self, blocked_s: float, used_s: float, due_s: float) -> None:
         now_s = self._clock()
         if self._warned_s is not None and now_s - self._warned_s < _WARN_EVERY_S:
-            self._unsaid += 1
+            self._suppressed += 1
             return
-        more = f" ({self._unsaid} times more since the last such line)" if self._unsaid else ""
-        ran = self._ran[1] if self._ran is not None and self._ran[0] == due_s else "nobody saw what"
+        more = f" ({self._suppressed} more times since the last such line)" if self._suppressed else ""
+        blocker = self._blocker[1] if self._blocker is not None and self._blocker[0] == due_s else "unknown code"
         log.warning(
-            "the event loop stood still for %.2f s, and its thread used %.2f s of CPU: %s%s",
+            "the event loop was blocked for %.2f s, and its thread used %.2f s of CPU: %s%s",
             blocked_s,
             used_s,
-            ran,
+            blocker,
             more,
         )
-        self._warned_s, self._unsaid = now_s, 0
+        self._warned_s, self._suppressed = now_s, 0
 
 
 @contextmanager
-def _kept_waiting() -> Iterator[Callable[[], float]]:
-    """Says for how many seconds in all this thread could have run while others did; 0 where the system does not say."""
+def _run_queue_wait() -> Iterator[Callable[[], float]]:
+    """Returns a function that reads the total seconds in which this thread was ready but other threads ran. It returns
+    0 on systems without `schedstat`."""
     try:
         fd = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -128,8 +128,8 @@ def _kept_waiting() -> Iterator[Callable[[], float]]:
         os.close(fd)
 
 
-def _where(frame: FrameType) -> str:
-    """Where a thread is, outermost first: names and lines, and no values."""
+def _stack_of(frame: FrameType) -> str:
+    """Returns the stack of a thread, outermost call first: names and line numbers, without values."""
     places: list[str] = []
     at: FrameType | None = frame
     while at is not None and len(places) < _FRAMES:

@@ -1,6 +1,6 @@
-"""What a process loads when it starts, and what it does not.
+"""Makes the start of a process fast: garbage collection is off, and optional modules are not imported.
 
-with loading(), without(*BESIDE_SOCKETIO):
+with gc_paused(), hidden_modules(*UNUSED_BY_SOCKETIO):
     from gadget_code.serve import serve
 """
 
@@ -11,18 +11,18 @@ from contextlib import contextmanager
 from typing import Any
 
 REDIS = ("redis", "valkey", "aioredis")
-BESIDE_SOCKETIO = ("kafka", "kombu", "aio_pika", "zmq", "requests", "websocket", "tornado")
-"""What python-socketio and python-engineio load where it is installed, for ways of theirs that we do not go; Redis only
-where there is more than one web process. With what these load in turn it is 10 MB and 0.1 s (python-socketio 5.18
-beside redis 7 and requests 2)."""
+UNUSED_BY_SOCKETIO = ("kafka", "kombu", "aio_pika", "zmq", "requests", "websocket", "tornado")
+"""Optional dependencies of python-socketio and python-engineio for features that we do not use. These libraries import
+them where they are installed; with their own dependencies that costs 10 MB and 0.1 s (python-socketio 5.18 with redis 7
+and requests 2). Redis is needed only with more than one web process."""
 
 
 @contextmanager
-def without(*names: str) -> Iterator[None]:
-    """Whoever tries to import one of `names` while this is open is told that it is not installed.
+def hidden_modules(*names: str) -> Iterator[None]:
+    """Makes the modules `names` look uninstalled while the context is open, for libraries that import them optionally.
 
-    For libraries that try what they can do without. What is loaded already stays; afterwards everything can be imported
-    again. It holds for the whole process: only for before there is a second thread.
+    Modules that are loaded already stay loaded. It affects the whole process, so use it only before the process starts
+    a second thread.
     """
     hidden = [name for name in names if name not in sys.modules]
     known: dict[str, Any] = sys.modules
@@ -35,11 +35,11 @@ def without(*names: str) -> Iterator[None]:
 
 
 @contextmanager
-def loading() -> Iterator[None]:
-    """For as long as it takes to start: what is loaded stays for ever, so nobody looks for garbage in it.
+def gc_paused() -> Iterator[None]:
+    """Turns garbage collection off while the process starts, and then excludes all loaded objects from collection.
 
-    Each look at everything takes 30 to 60 ms once all is loaded, and the event loop stands still in it; a start has
-    several. Afterwards only what came later is looked at.
+    Modules are never garbage, but a full collection of them takes 30 to 60 ms and blocks the event loop; a start has
+    several.
     """
     was_on = gc.isenabled()
     gc.disable()

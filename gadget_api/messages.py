@@ -1,7 +1,7 @@
-"""Chat messages: what a model is told, and what it says.
+"""Chat messages: the input and the output of a model.
 
-`Message` is the provider-neutral form of one entry of a conversation. Thinking that is kept rides in front of
-the assistant's content as `<thinking>...</thinking>`: there is no separate field for it in a message.
+`Message` is one entry of a conversation, independent of the provider. A message has no field for thinking: the
+assistant's content starts with it, as `<thinking>...</thinking>`.
 """
 
 from collections.abc import Iterable
@@ -15,14 +15,15 @@ from gadget_api.model import Count, WireModel
 
 
 class ToolCallRequest(WireModel):
-    """A tool call as the model asked for it, whole and parsed."""
+    """A complete, parsed tool call of the model."""
 
     call_id: str
     """Unique within the turn."""
     name: str
     params: dict[str, Any]
     error: str | None = None
-    """Why it must not run, when its arguments came broken (`params` is then empty); the model is told this instead."""
+    """Set when the arguments are invalid (`params` is then empty): the call must not run, and the model reads this text
+    as the result."""
 
 
 class FinishReason(StrEnum):
@@ -33,23 +34,23 @@ class FinishReason(StrEnum):
     LENGTH = "length"
     CONTENT_FILTER = "contentFilter"
     INTERRUPTED = "interrupted"
-    """The call was cut off by a cancel or a failure that ended the turn; what it had said is kept."""
+    """A cancel or a failure ended the turn during the call; the partial answer is kept."""
     UNKNOWN = "unknown"
 
 
 class Usage(WireModel):
-    """Tokens of one model call, as the provider reported them; zero where it reported nothing."""
+    """Tokens of one model call, as the provider reported them; zero when it reported none."""
 
     input_tokens: Count = 0
-    """All tokens of the request, cached ones included."""
+    """All tokens of the request, including cached ones."""
     cached_input_tokens: Count = 0
     thinking_token_count: Count = 0
     response_tokens: Count = 0
-    """All tokens of the answer, thinking included."""
+    """All tokens of the answer, including thinking."""
 
 
 class AssistantMessage(WireModel):
-    """What one model call said."""
+    """The answer of one model call."""
 
     thinking: str = ""
     content: str = ""
@@ -68,21 +69,21 @@ class UserMessage(WireModel):
 
 
 class ModelMessage(WireModel):
-    """An assistant's turn of the conversation, as a model reads it."""
+    """The answer of an earlier model call, as a model reads it."""
 
     role: Literal["assistant"] = "assistant"
     content: str
     tool_calls: tuple[ToolCallRequest, ...] = ()
 
     @classmethod
-    def of(cls, said: AssistantMessage) -> "ModelMessage":
-        """`said` with its thinking put before the answer."""
-        content = f"<thinking>{said.thinking}</thinking>\n{said.content}" if said.thinking else said.content
-        return cls(content=content, tool_calls=said.tool_calls)
+    def of(cls, answer: AssistantMessage) -> "ModelMessage":
+        """Returns `answer` with its thinking at the start of the content."""
+        content = f"<thinking>{answer.thinking}</thinking>\n{answer.content}" if answer.thinking else answer.content
+        return cls(content=content, tool_calls=answer.tool_calls)
 
 
 class ToolMessage(WireModel):
-    """The one result of one tool call."""
+    """The result of one tool call."""
 
     role: Literal["tool"] = "tool"
     call_id: str
@@ -95,27 +96,27 @@ Message = Annotated[SystemMessage | UserMessage | ModelMessage | ToolMessage, Fi
 
 
 class Compaction(WireModel):
-    """A mark in a conversation: how a model reads what came before it from here on. The log itself stays as it is."""
+    """An entry of a conversation that shortens the messages before it for the model. The stored messages stay."""
 
     role: Literal["compaction"] = "compaction"
     kept: int | None = Field(default=None, ge=0)
-    """How many messages before it stay as they are, the newest; null keeps all."""
+    """How many of the newest messages before this entry the model still reads; null: all."""
     summary: str | None = None
-    """Stands for the messages that are not kept; null for nothing."""
+    """Replaces the other messages; null: nothing replaces them."""
     trimmed: tuple[str, ...] = ()
-    """Tool calls whose results, among those that are kept, are replaced by `TRIMMED`."""
+    """The ids of tool calls whose results the model reads as `TRIMMED_RESULT`."""
 
 
-TRIMMED = "[this output was removed to make room; run the call again if it is needed]"
+TRIMMED_RESULT = "[this output was removed to make room; run the call again if it is needed]"
 
-INTERRUPTED = (
+INTERRUPTED_RESULT = (
     "interrupted, outcome unknown: this call had started when the work was cut off; check before you repeat it"
 )
-"""The result that a tool call gets which started and was never seen to end."""
+"""The result of a tool call that has started and whose end was not recorded."""
 
 
-def unanswered(messages: Iterable["Message | Compaction"]) -> list[ToolCallRequest]:
-    """The tool calls in `messages` that have no result yet, in the order the model asked for them."""
+def open_tool_calls(messages: Iterable["Message | Compaction"]) -> list[ToolCallRequest]:
+    """Returns the tool calls in `messages` that have no result yet, in the model's order."""
     open_calls: dict[str, ToolCallRequest] = {}
     for message in messages:
         if isinstance(message, ModelMessage):

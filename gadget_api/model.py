@@ -1,4 +1,4 @@
-"""The base of everything that crosses a wire or is written to a disk."""
+"""The base class of all models on the wire and on the disk."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any, Self
@@ -8,7 +8,7 @@ from pydantic.alias_generators import to_camel
 
 
 class WireModel(BaseModel):
-    """Frozen; camelCase in JSON; a field nobody knows is refused, so that version skew fails loudly."""
+    """A frozen model with camelCase in JSON. It refuses unknown fields, so that version skew fails loudly."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -21,16 +21,16 @@ class WireModel(BaseModel):
     )
 
     def to_wire(self) -> dict[str, Any]:
-        """As JSON types: camelCase keys, ISO 8601 times."""
+        """Returns JSON types, with camelCase keys and ISO 8601 times."""
         return self.model_dump(mode="json")
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with `changes` (Python names), validated again."""
+        """Returns a validated copy with `changes` (Python names)."""
         return type(self).model_validate({**dict(self), **changes})
 
 
 MAX_COUNT = 2**53 - 1
-"""What every reader of JSON holds exactly (RFC 8259, section 6); MongoDB's integers end at 64 bits."""
+"""The largest integer that every JSON reader represents exactly (RFC 8259, section 6). MongoDB's limit is 64 bits."""
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 
 
@@ -43,14 +43,14 @@ def _to_utc(moment: datetime) -> datetime:
 
 
 UtcTime = Annotated[AwareDatetime, AfterValidator(_to_utc)]
-"""A moment in UTC, in whole milliseconds: what MongoDB keeps, so that a time is the same on wire and in store."""
+"""A time in UTC, in whole milliseconds. MongoDB has that precision, so a time is equal on the wire and in the store."""
 
 
 def utc_now() -> datetime:
-    """Now, as a `UtcTime`."""
+    """Returns the current time as a `UtcTime`."""
     return _to_utc(datetime.now(UTC))
 
 
 def iso(moment: datetime) -> str:
-    """A `UtcTime` as it is on the wire: `2026-11-21T08:00:00.123Z`."""
+    """Formats a `UtcTime` as on the wire: `2026-11-21T08:00:00.123Z`."""
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""Projects: a git repository that a user works on."""
+"""Projects: the git repositories that a user works on."""
 
 import re
 from typing import Annotated
@@ -12,15 +12,15 @@ from gadget_api.permissions import Rules, Trust
 from gadget_api.sessions import Name
 
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$")]
-"""Names the project's directory in a workspace."""
+"""The name of the project's directory in a workspace."""
 
-_USER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]*")  # ssh hands it to a shell where its configuration says %r
+_USER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]*")  # ssh passes it to a shell when its configuration has %r
 _SCP_LIKE = re.compile(_USER.pattern + r"@[A-Za-z0-9.][A-Za-z0-9.-]*:[^-:\s][^:\s]*")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\]")
 
 
 def is_remote_git_url(url: str) -> bool:
-    """Whether `url` is `https://host/path`, `ssh://[user@]host/path` or `user@host:path`, without a password in it."""
+    """Returns whether `url` is `https://host/path`, `ssh://[user@]host/path` or `user@host:path`, with no password."""
     if not _is_plain(url):
         return False
     if _SCP_LIKE.fullmatch(url):
@@ -38,19 +38,19 @@ def is_remote_git_url(url: str) -> bool:
 
 
 def is_local_git_url(url: str) -> bool:
-    """Whether `url` is an absolute path or `file:///path`: taken only by a drone whose owner allows it."""
+    """Returns whether `url` is an absolute path or `file:///path`. A drone accepts it only when its owner allows it."""
     return _is_plain(url) and url.startswith(("/", "file:///"))
 
 
 def _is_plain(url: str) -> bool:
-    """Whether `url` is what it looks like: no blank, no line end, nothing that is not seen."""
+    """Returns whether `url` has only visible characters: no blank, no line end, no hidden character."""
     return url.isprintable() and " " not in url and len(url) <= 2000
 
 
 def _check_git_url(url: str) -> str:
     if not (is_remote_git_url(url) or is_local_git_url(url)):
         raise ValueError(
-            "must be https://host/path, ssh://host/path or git@host:path, without a password in it "
+            "must be https://host/path, ssh://host/path or git@host:path, without a password "
             "(or an absolute path, for a drone that allows local repositories)"
         )
     return url
@@ -68,11 +68,11 @@ class Project(WireModel):
     """Unique per user."""
     git_url: GitUrl
     rules: Rules = ()
-    """What the agent may do in this project."""
+    """The permission rules for the agent in this project."""
     trusted: bool = False
-    """Whether its repository may bring rules (`.gadget.json`)."""
+    """Whether the repository may add rules (`.gadget.json`)."""
     trust: Trust | None = None
-    """What its user has trusted of the repository, by the answer to an inquiry; null for nothing."""
+    """The files of the repository that the user has trusted in an inquiry; null: none."""
 
 
 class NewProject(WireModel):

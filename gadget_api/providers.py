@@ -1,4 +1,4 @@
-"""Providers: where models are, and what they cost. The key is never part of a provider that is answered."""
+"""Model providers, their models and prices. A response never contains a provider's key."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -13,28 +13,28 @@ from gadget_api.sessions import Effort, Name
 
 
 class ApiType(StrEnum):
-    """Which API a provider speaks."""
+    """The API of a provider."""
 
     OPENAI = "openai"
     OLLAMA = "ollama"
 
 
 class ModelParams(WireModel):
-    """Sampling and reasoning; null leaves a choice to the provider."""
+    """Sampling and reasoning parameters; null means the provider's default."""
 
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, ge=0, le=1)
     top_k: int | None = Field(default=None, ge=1, le=MAX_COUNT)
     effort: Effort | None = None
-    """A session's own goes before it."""
+    """The session's own effort has priority."""
 
 
 class ModelPrice(WireModel):
-    """US dollars for a million tokens."""
+    """US dollars per million tokens."""
 
     input: float = Field(ge=0)
     cached_input: float | None = Field(default=None, ge=0)
-    """Null means the price of other input."""
+    """Null: the same as `input`."""
     output: float = Field(ge=0)
 
     def cost_usd(self, usage: Usage) -> float:
@@ -47,17 +47,17 @@ class ModelPrice(WireModel):
 
 class ProviderModel(WireModel):
     id: Annotated[str, StringConstraints(min_length=1, max_length=200)]
-    """The provider's own name of the model."""
+    """The provider's name for the model."""
     name: Name
     context_window: int | None = Field(default=None, ge=256, le=MAX_COUNT)
-    """Tokens; null where nobody said. Ollama is asked for this many."""
+    """Tokens; null when unknown. Ollama is asked to use this size."""
     params: ModelParams = ModelParams()
     price: ModelPrice | None = None
     sees_images: bool = False
 
 
 def _check_base_url(url: str) -> str:
-    # urlsplit drops line ends and tabs, and browsers read a backslash as a slash: what is judged must be what is kept.
+    # urlsplit drops line ends and tabs, and browsers read a backslash as a slash: check the same text that is stored.
     if not url.isprintable() or " " in url or "\\" in url:
         raise ValueError("must be an http:// or https:// URL without blanks, line ends or backslashes")
     try:
@@ -66,7 +66,7 @@ def _check_base_url(url: str) -> str:
     except ValueError as exc:
         raise ValueError("must be an http:// or https:// URL") from exc
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
-        raise ValueError("must be an http:// or https:// URL with a host and without a user or password in it")
+        raise ValueError("must be an http:// or https:// URL with a host and without a user or password")
     if "?" in url or "#" in url:
         raise ValueError("must not have a query or a fragment")
     return url.rstrip("/")
@@ -83,9 +83,9 @@ class Provider(WireModel):
     name: Name
     api_type: ApiType
     base_url: BaseUrl
-    """With the version path where the API has one, such as `https://api.openai.com/v1`."""
+    """Includes the version path if the API has one, such as `https://api.openai.com/v1`."""
     api_key_hint: str | None = None
-    """The last four characters of the key; null when there is none."""
+    """The last four characters of the key; null when there is no key."""
     models: tuple[ProviderModel, ...] = ()
 
 
@@ -98,18 +98,18 @@ class NewProvider(WireModel):
 
 
 class ProviderChanges(WireModel):
-    """What may be changed of a provider. A new `baseUrl` without a new `apiKey` drops the key that was stored."""
+    """Changes to a provider. A new `baseUrl` without a new `apiKey` deletes the stored key."""
 
     name: Name | None = None
     api_type: ApiType | None = None
     base_url: BaseUrl | None = None
     api_key: ApiKey | None = None
-    """Null or empty removes the key."""
+    """Null or empty deletes the key."""
     models: tuple[ProviderModel, ...] | None = Field(default=None, max_length=1000)
 
 
 class ListedModel(WireModel):
-    """A model that a provider says it has."""
+    """A model in the provider's own list."""
 
     id: str
     context_window: int | None = None

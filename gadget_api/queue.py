@@ -1,4 +1,4 @@
-"""The queue of a session: its prompts that wait for their turn."""
+"""The queue of a session: its prompts that wait to run."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from gadget_api.model import WireModel
 from gadget_api.turns import ChatTurn
 
 MAX_QUEUED = 100
-"""Prompts that wait in one session."""
+"""The most waiting prompts in one session."""
 
 
 class Queue(WireModel):
@@ -21,5 +21,5 @@ class NewQueueOrder(WireModel):
     """The body of `PUT /sessions/{id}/queue`."""
 
     prompts: Annotated[tuple[Id, ...], Field(min_length=1, max_length=MAX_QUEUED)]
-    """By `promptId`, which a prompt keeps, in the order in which they shall run. Those that wait and are not named come
-    after them; those that are named and do not wait (any more) are passed over."""
+    """The `promptId`s in the new order. Waiting prompts that are not listed come after them; listed prompts that do not
+    wait are ignored."""

@@ -1,22 +1,24 @@
-"""Search in the text of sessions."""
+"""Full-text search in sessions."""
 
 from gadget_api.ids import Id
 from gadget_api.model import UtcTime, WireModel
 
 
 class SearchHit(WireModel):
-    """Where a user's words were found, newest first."""
+    """One match of a search."""
 
     session: Id
     session_name: str
     project: Id
     turn: Id | None = None
-    """Null: in the session's name."""
+    """Null: the match is in the session's name."""
     at: UtcTime
     snippet: str
-    """One line around the first of the words."""
+    """One line of text around the first matching word."""
 
 
 class SearchPage(WireModel):
+    """A page of matches, newest first."""
+
     items: tuple[SearchHit, ...]
     next_cursor: str | None = None

@@ -1,4 +1,4 @@
-"""Sessions as a list shows them: each with where it stands."""
+"""The entries of the session list: each session with the state of its latest turn."""
 
 from pydantic import Field
 
@@ -9,21 +9,21 @@ from gadget_api.turns import ChatTurnStatus, Waiting
 
 
 class LatestTurn(WireModel):
-    """Where a session stands: the oldest of its turns that runs or waits in line; when all are over, the newest."""
+    """The turn that shows a session's state: the oldest that runs or is queued, or the newest when all have ended."""
 
     id: Id = Field(alias="_id")
     created_at: UtcTime
     status: ChatTurnStatus
     waiting: Waiting | None = None
     inquiry: Id | None = None
-    """What it asked its user and waits for."""
+    """The open inquiry that the turn waits for."""
     unusual_at: UtcTime | None = None
-    """When it was noticed that it uses far more than other turns; its user shall look at it."""
+    """The time at which its usage was found to be far above that of other turns; the user should look at it."""
     ended_at: UtcTime | None = None
 
 
 class ListedSession(ChatSession):
-    """A session in the answer of `GET /sessions`."""
+    """A session in the response of `GET /sessions`."""
 
     latest_turn: LatestTurn | None = None
-    """Null: it has none yet."""
+    """Null: the session has no turn."""

@@ -16,14 +16,14 @@ ModelName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
 class SessionMode(StrEnum):
-    """How the agent works in a session: `plan` is the level `plan`, `build` any other."""
+    """How the agent works in a session: `plan` is the permission level `plan`, `build` is any other level."""
 
     BUILD = "build"
     PLAN = "plan"
 
 
 class Effort(StrEnum):
-    """How much a model that reasons shall do so before it answers."""
+    """How much a reasoning model reasons before it answers."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -31,7 +31,7 @@ class Effort(StrEnum):
 
 
 class SessionLock(WireModel):
-    """The drone that works for one session alone until it is released."""
+    """The drone that is reserved for one session until the user releases it."""
 
     drone_id: Id
     locked_at: UtcTime
@@ -48,7 +48,7 @@ Fallbacks = Annotated[tuple[ModelChoice, ...], Field(max_length=8)]
 class ForkedFrom(WireModel):
     session: Id
     turn: Id
-    """The last that it has in common with the other."""
+    """The last turn that both sessions have in common."""
 
 
 class ChatSession(WireModel):
@@ -63,39 +63,39 @@ class ChatSession(WireModel):
     provider: Id
     selected_model: str
     effort: Effort | None = None
-    """Null leaves it to the model's own settings."""
+    """Null: the effort of the model's entry."""
     drone: Id | None = None
-    """The drone the user chose; null means any that fits."""
+    """The drone that the user chose; null: any suitable drone."""
     workspace_id: str | None = None
-    """Where the session's work was last done; drone selection prefers it."""
+    """The workspace of the session's last turn; drone selection prefers it."""
     lock: SessionLock | None = None
     level: PermissionLevel = PermissionLevel.FULL
-    """What the agent may do without asking."""
+    """The permission level: what the agent may do without asking."""
     rules: Rules = ()
     budget: Budget = Budget()
-    """Of the whole session. A null limit is the user's, else the install's; so in `turnBudget`."""
+    """For the whole session. In both budgets a null limit means the user's limit, or else the install's."""
     turn_budget: Budget = Budget()
-    """Of each turn."""
+    """For each turn."""
     fallbacks: Fallbacks = ()
-    """Models to go on with, in this order, when the one before does not answer."""
+    """Models to try in this order when the model before does not answer."""
     wants_title: bool = False
-    """Whether its first turn gives it a name."""
+    """Whether the first turn gives the session a name."""
     archived_at: UtcTime | None = None
     pinned_at: UtcTime | None = None
-    """Kept on top of the list since then."""
+    """Null: the session is not pinned to the top of the list."""
     forked_from: ForkedFrom | None = None
     history_version: int = 0
-    """Raised when turns are taken back or brought back."""
+    """Raised when a revert or redo changes the history."""
     revert: Revert | None = None
-    """What was taken back and may be brought forward again; the next prompt ends that."""
+    """The last revert. The user can undo it until the next prompt."""
 
 
 class NewSession(WireModel):
     name: Name | None = None
-    """Null: the first turn gives it one."""
+    """Null: the first turn gives the session a name."""
     mode: SessionMode | None = None
     level: PermissionLevel | None = None
-    """Null: the user's own."""
+    """Null: the user's default level."""
     rules: Rules = ()
     budget: Budget = Budget()
     turn_budget: Budget = Budget()
@@ -109,18 +109,18 @@ class NewSession(WireModel):
 
 
 class SessionChanges(WireModel):
-    """What may be changed of a session; what is left out stays."""
+    """Changes to a session. Omitted fields do not change."""
 
     name: Name | None = None
     mode: SessionMode | None = None
     provider: Id | None = None
     selected_model: ModelName | None = None
     effort: Effort | None = None
-    """Null leaves it to the model's own settings. Of prompts from now on."""
+    """Null: the effort of the model's entry. Applies to later prompts."""
     drone: Id | None = None
-    """Null clears the choice."""
+    """Null: any suitable drone."""
     level: PermissionLevel | None = None
-    """Counts at once, in a turn that runs too; so do `mode` and `rules`."""
+    """Applies at once, also to a running turn; so do `mode` and `rules`."""
     rules: Rules | None = None
     budget: Budget | None = None
     turn_budget: Budget | None = None
@@ -133,13 +133,15 @@ class NewFork(WireModel):
     """The body of `POST /sessions/{id}/fork`."""
 
     turn: Id | None = None
-    """The last turn to take along; null takes all that are over."""
+    """The last turn to copy; null copies all turns that have ended."""
     name: Name | None = None
 
 
-def settled(mode: SessionMode | None, level: PermissionLevel | None, otherwise: PermissionLevel) -> PermissionLevel:
-    """The level of a session for which somebody asked for `mode`, `level`, both or neither. The mode `build` alone is
-    `otherwise`, or `ask` where that is `plan`."""
+def resolve_level(
+    mode: SessionMode | None, level: PermissionLevel | None, otherwise: PermissionLevel
+) -> PermissionLevel:
+    """Returns the permission level for a requested `mode` and `level`, of which either may be missing. The mode `build`
+    without a level gives `otherwise`, but `ask` when `otherwise` is `plan`."""
     if level is not None:
         return level
     if mode is SessionMode.PLAN:

@@ -1,34 +1,37 @@
-"""Terminals: shells of the user's in a session's project, owned by its drone, so that they outlive a page.
+"""Terminals: the user's shells in a session's project. The drone owns them, so they survive a reload of the page.
 
-What a terminal says is a stream of bytes, counted from its start. The drone keeps the end of it; whoever attaches gets
-that, from a byte on, and then what comes. Nothing of it is stored at the service. The drone sends output while somebody
-listens: an attach says so for `HEARD_S`, and the web processes whose sockets listen say it again in time.
+The output of a terminal is a stream of bytes, counted from its start. The drone keeps the end of the stream. A client
+that attaches gets the kept bytes from an offset on, and then new output. The service stores no output. The drone sends
+output only while a client listens: an attach is valid for `LISTENER_TTL_S`, and web processes with attached sockets
+renew it with `terminalsHeard`.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
+from gadget_api.commands import OkReply
 from gadget_api.ids import Id
 from gadget_api.model import Count, UtcTime, WireModel
 from gadget_api.work_order import OrderProject
 
-KEPT_BYTES = 256 * 1024
-"""Of what a terminal said: what can be seen again after a reload, or from another browser."""
+SCROLLBACK_BYTES = 256 * 1024
+"""How much of a terminal's output the drone keeps, for a reload or another browser."""
 MAX_OUTPUT_BYTES = 64 * 1024
-"""Of one `terminalOutput`."""
+"""The most bytes in one `terminalOutput`."""
 MAX_TERMINALS = 16
-"""Open at a time on one drone."""
+"""The most open terminals on one drone."""
 MAX_INPUT_CHARS = 64 * 1024
-"""Of one `writeTerminal`, in base64: 48 KiB of bytes."""
-HEARD_S = 30.0
-"""How long a drone believes that somebody listens to a terminal; it is told three times in that while."""
+"""The longest input of one `writeTerminal` in base64: 48 KiB of bytes."""
+LISTENER_TTL_S = 30.0
+"""How long a drone sends the output of a terminal after an attach or a renewal. Web processes renew three times in that
+time."""
 Columns = Annotated[int, Field(ge=2, le=1000)]
 Rows = Annotated[int, Field(ge=1, le=1000)]
 TerminalTitle = Annotated[str, StringConstraints(max_length=100)]
 _BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 Input = Annotated[str, StringConstraints(pattern=_BASE64, min_length=4, max_length=MAX_INPUT_CHARS)]
-Output = Annotated[str, StringConstraints(pattern=_BASE64, max_length=(KEPT_BYTES + 2) // 3 * 4)]
+Output = Annotated[str, StringConstraints(pattern=_BASE64, max_length=(SCROLLBACK_BYTES + 2) // 3 * 4)]
 
 
 class Terminal(WireModel):
@@ -36,13 +39,13 @@ class Terminal(WireModel):
     session: Id
     created_at: UtcTime
     title: TerminalTitle
-    """The shell's name, and a number where there are several."""
+    """The shell's name, with a number when there are several."""
     columns: Columns
     rows: Rows
     exit_code: int | None = None
-    """Null while its shell runs; -N for one that the signal N ended."""
+    """Null while the shell runs; -N when signal N ended it."""
     length: Count = 0
-    """Bytes that it has said; while somebody listens, those that were sent: who has fewer has missed some."""
+    """Bytes of output so far, or, while a client listens, bytes sent so far. A client with fewer has missed output."""
 
 
 # IDE -> web, and on to the drone
@@ -52,12 +55,11 @@ class ListTerminals(WireModel):
     chat_session_id: Id
 
 
-class TerminalList(WireModel):
-    ok: Literal[True] = True
+class TerminalList(OkReply):
     drone_id: Id
-    """The drone that has them, or would."""
+    """The drone that has the terminals, or would start one."""
     terminals: tuple[Terminal, ...]
-    """The oldest first."""
+    """Oldest first."""
 
 
 class OpenTerminal(WireModel):
@@ -66,24 +68,22 @@ class OpenTerminal(WireModel):
     rows: Rows
 
 
-class TerminalOpened(WireModel):
-    ok: Literal[True] = True
+class TerminalOpened(OkReply):
     terminal: Terminal
 
 
 class AttachTerminal(WireModel):
-    """Listen to a terminal: the answer is what it said from byte `after` on, as far as that is kept."""
+    """Attaches to a terminal. The reply has the kept output from byte `after` on."""
 
     chat_session_id: Id
     terminal_id: Id
     after: Count = 0
 
 
-class TerminalAttached(WireModel):
-    ok: Literal[True] = True
+class TerminalAttached(OkReply):
     terminal: Terminal
     offset: Count
-    """Of the first byte in `data`; past `after` when what is between is not kept any more."""
+    """The offset of the first byte in `data`; greater than `after` when the bytes between are no longer kept."""
     data: Output
 
 
@@ -93,7 +93,7 @@ class DetachTerminal(WireModel):
 
 
 class WriteTerminal(WireModel):
-    """What was typed. Refused with `rateLimited` while the program does not read; nothing of it was taken then."""
+    """Sends input to a terminal. Refused with `rateLimited`, without effect, while the program does not read."""
 
     chat_session_id: Id
     terminal_id: Id
@@ -108,7 +108,7 @@ class ResizeTerminal(WireModel):
 
 
 class CloseTerminal(WireModel):
-    """Ends the shell and all that it has started."""
+    """Ends the shell and all processes that it has started."""
 
     chat_session_id: Id
     terminal_id: Id
@@ -118,24 +118,23 @@ class CloseTerminal(WireModel):
 
 
 class StartTerminal(OpenTerminal):
-    """Opened in the project's directory, or in the workspace's where the project is not there yet."""
+    """Starts a shell in the project's directory, or in the workspace when the project is not cloned yet."""
 
     project: OrderProject
 
 
-class TerminalsHere(WireModel):
-    ok: Literal[True] = True
+class DroneTerminals(OkReply):
     terminals: tuple[Terminal, ...]
 
 
 class TerminalsHeard(WireModel):
-    """Somebody listens to these, from now on for `HEARD_S`; those that the drone does not have count for nothing."""
+    """Renews the listeners of these terminals for `LISTENER_TTL_S`. The drone ignores unknown ids."""
 
     terminal_ids: Annotated[tuple[Id, ...], Field(max_length=1000)]
 
 
 class CloseTerminals(WireModel):
-    """The session was deleted or archived: its terminals end."""
+    """Ends the terminals of a session that was deleted or archived."""
 
     chat_session_id: Id
 
@@ -146,12 +145,13 @@ class CloseTerminals(WireModel):
 class TerminalOutput(WireModel):
     terminal_id: Id
     offset: Count
-    """Of the first byte in `data`."""
+    """The offset of the first byte in `data`."""
     data: Output
 
 
 class TerminalChanged(WireModel):
-    """Opened, resized or ended. A drone is refused with `notFound` when the session is gone, and closes it then."""
+    """A terminal was opened or resized, or has ended. The service refuses it with `notFound` when the session was
+    deleted; the drone then closes the terminal."""
 
     terminal: Terminal
 

@@ -1,4 +1,4 @@
-"""What a turn spent its time on."""
+"""The timeline of a turn: how long each of its parts took."""
 
 from typing import Literal
 
@@ -8,30 +8,30 @@ from gadget_api.model import Count, UtcTime, WireModel
 
 
 class Span(WireModel):
-    """One thing of a turn, from its beginning to its end as far as the turn's events tell."""
+    """One part of a turn, with its start and end as computed from the turn's events."""
 
     kind: Literal["step", "tool", "inquiry", "notice", "steered", "compacted", "checkpoint", "end"]
     seq: int
-    """Of the event that ended it."""
+    """The `seq` of the event at its end."""
     began_at: UtcTime
     ended_at: UtcTime
     duration_ms: Count
-    """A tool's as it measured it itself; of a step, from what came before it to the end of the model's answer."""
+    """A tool: as measured by the tool. A step: from the end of the part before to the end of the model's answer."""
     label: str
-    """The tool, the model, the inquiry's title, the notice's message."""
+    """The name of the tool or the model, the inquiry's title, or the notice's message."""
     call_id: str | None = None
     inquiry: Id | None = None
     is_error: bool = False
     usage: Usage | None = None
-    """Of a step."""
+    """Null when the part is not a step."""
     cost: float | None = None
-    """US dollars; null where nobody said what the model costs."""
+    """US dollars; null when the model has no price."""
 
 
 class Timeline(WireModel):
-    """A page of a turn's spans, in the order in which they ended."""
+    """A page of a turn's spans, ordered by their ends."""
 
     turn: Id
     items: tuple[Span, ...]
     next_cursor: str | None
-    """The `after` of the next page; null when there is none yet."""
+    """The `after` of the next page; null when there is no next page yet."""

@@ -1,4 +1,4 @@
-"""Tokens as their user sees them: what is signed in, and which drones have a credential. Never a token itself."""
+"""Descriptions of a user's tokens: sign-ins and drone credentials. They never contain a token."""
 
 from enum import StrEnum
 
@@ -13,38 +13,38 @@ class TokenKind(StrEnum):
     IDE = "ide"
     DRONE = "drone"
     SIGN_IN = "signIn"
-    """Exchanged once for an IDE token."""
+    """A one-time token that is exchanged for an IDE token."""
 
 
 class TokenInfo(WireModel):
     id: Id = Field(alias="_id")
-    """Names the token, and opens nothing."""
+    """Identifies the token; it gives no access."""
     kind: TokenKind
     name: Name | None = None
-    """That its user gave it."""
+    """Given by the user."""
     client: str | None = None
-    """What signed in by it, as it names itself (`User-Agent`)."""
+    """The `User-Agent` of the client that signed in with it."""
     drone: Id | None = None
-    """The drone that has it; null for any other token, and before a drone has registered with it."""
+    """The drone that uses it; null for other kinds, and before a drone has registered with it."""
     created_at: UtcTime
     used_at: UtcTime
-    """To five minutes."""
+    """The time of its last use, exact to five minutes."""
     expires_at: UtcTime
     is_current: bool = False
-    """Whether this very request was made with it."""
+    """Whether the current request uses it."""
 
 
 class TokenList(WireModel):
     items: tuple[TokenInfo, ...]
-    """The newest first; 200 at most."""
+    """Newest first; at most 200."""
 
 
 class TokenChanges(WireModel):
     name: Name | None = None
-    """Null takes the name away."""
+    """Null removes the name."""
 
 
 class DroneTokenName(WireModel):
-    """The body of `POST /drones/tokens`; it may be left out."""
+    """The optional body of `POST /drones/tokens`."""
 
     name: Name | None = None

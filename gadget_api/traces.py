@@ -1,11 +1,12 @@
-"""Traces: what took how long, from a client's prompt to a tool on a drone, for whoever collects OpenTelemetry.
+"""OpenTelemetry traces: how long each part of a turn takes, from a client's prompt to a tool on a drone.
 
-Both processes use this one seam. It is off, and loads nothing, unless the standard variables switch it on:
-`OTEL_EXPORTER_OTLP_ENDPOINT` (or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`), or `OTEL_TRACES_EXPORTER=otlp`; `none` there,
-or `OTEL_SDK_DISABLED=true`, keeps it off. The rest of the OTEL_ variables mean what OpenTelemetry says they do.
+Both processes use this module. Tracing is off, and loads no library, unless the standard variables turn it on:
+`OTEL_EXPORTER_OTLP_ENDPOINT` (or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`), or `OTEL_TRACES_EXPORTER=otlp`. With
+`OTEL_TRACES_EXPORTER=none` or `OTEL_SDK_DISABLED=true` it stays off. The other OTEL_ variables have their standard
+meaning.
 
 The spans, each within the one before: `prompt` and `dispatch` (web service); `turn`, `step`, `modelCall`, `tool`,
-`permission` (drone). Attributes are ids, names and numbers: never what a person, a model or a tool said.
+`permission` (drone). Attributes are ids, names and numbers; they never contain text of a person, a model or a tool.
 
     with tracer.span("tool", name="shell") as span:
         ...
@@ -18,7 +19,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
-if TYPE_CHECKING:  # loaded only when it is on
+if TYPE_CHECKING:  # imported only when tracing is on
     from opentelemetry import trace
 
 Attribute = str | int | float | bool
@@ -26,39 +27,41 @@ _TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a
 _FLUSH_MS = 2000
 
 
-class Span(Protocol):
+class TraceSpan(Protocol):
     @property
     def traceparent(self) -> str | None:
-        """What another process makes its spans part of: W3C Trace Context. None when nobody traces."""
+        """The span's W3C Trace Context, as the parent for spans of another process. None when tracing is off."""
 
     def note(self, **attributes: Attribute) -> None: ...
 
     def fail(self, code: str) -> None:
-        """It ended with this error code."""
+        """Marks the span as failed with this error code."""
 
 
 class Tracer(Protocol):
     problem: str | None
-    """Why it is off though it was asked for, in one sentence; None when all is well."""
+    """Why tracing is off although the variables turn it on, in one sentence; None when there is no problem."""
 
-    def span(self, name: str, /, *, parent: str | None = None, **attributes: Attribute) -> AbstractContextManager[Span]:
-        """A span for as long as the context is open, within `parent` (a traceparent), else within the span that is
-        open now. An exception that leaves it is noted by its type."""
+    def span(
+        self, name: str, /, *, parent: str | None = None, **attributes: Attribute
+    ) -> AbstractContextManager[TraceSpan]:
+        """Opens a span for the time of the context. Its parent is `parent` (a traceparent), or else the current span.
+        If an exception leaves the context, the span records its type."""
 
     def close(self) -> None:
-        """Sends what is not sent yet. Blocks for two seconds at most."""
+        """Sends the remaining spans. Blocks for at most two seconds."""
 
 
-def tracer_of(service: str, environment: Mapping[str, str]) -> Tracer:
-    """The tracer that these variables ask for. `service` names the process unless OTEL_SERVICE_NAME does."""
-    if not is_on(environment):
+def create_tracer(service: str, environment: Mapping[str, str]) -> Tracer:
+    """Creates the tracer for these environment variables. OTEL_SERVICE_NAME replaces the name `service`."""
+    if not is_tracing_enabled(environment):
         return NoTracer()
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
-        return NoTracer("OTEL_ variables ask for traces; install them: pip install 'gadget-code[otel]'.")
+        return NoTracer("The OTEL_ variables turn tracing on; install it: pip install 'gadget-code[otel]'.")
     return _OpenTelemetry(environment.get("OTEL_SERVICE_NAME") or service)
 
 
-def is_on(environment: Mapping[str, str]) -> bool:
+def is_tracing_enabled(environment: Mapping[str, str]) -> bool:
     exporter = environment.get("OTEL_TRACES_EXPORTER", "").strip().lower()
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true" or exporter not in ("", "otlp"):
         return False
@@ -67,12 +70,14 @@ def is_on(environment: Mapping[str, str]) -> bool:
 
 
 class NoTracer:
-    """Traces nothing, and hands on what trace a caller is in."""
+    """Records no spans, but passes the caller's traceparent on."""
 
     def __init__(self, problem: str | None = None) -> None:
         self.problem = problem
 
-    def span(self, name: str, /, *, parent: str | None = None, **attributes: Attribute) -> AbstractContextManager[Span]:
+    def span(
+        self, name: str, /, *, parent: str | None = None, **attributes: Attribute
+    ) -> AbstractContextManager[TraceSpan]:
         return nullcontext(_NoSpan(parent if parent is not None and _TRACEPARENT.fullmatch(parent) else None))
 
     def close(self) -> None:
@@ -105,13 +110,13 @@ class _OpenTelemetry:
         self._tracer = self._provider.get_tracer("gadget")
 
     @contextmanager
-    def span(self, name: str, /, *, parent: str | None = None, **attributes: Attribute) -> Iterator[Span]:
+    def span(self, name: str, /, *, parent: str | None = None, **attributes: Attribute) -> Iterator[TraceSpan]:
         from opentelemetry.trace import Status, StatusCode
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         within = TraceContextTextMapPropagator().extract({"traceparent": parent}) if parent is not None else None
         with self._tracer.start_as_current_span(
-            # What an exception says may be anything: its type is enough.
+            # The text of an exception may contain user content, so only its type is recorded.
             name,
             context=within,
             attributes=dict(attributes),

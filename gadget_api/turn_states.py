@@ -1,6 +1,6 @@
-"""The states of a turn, as one table: what may follow what, who causes it, and which of them start a new epoch.
+"""The table of a turn's states: the allowed transitions, their causes, and which of them start a new epoch.
 
-The store changes a turn's status through this table alone, and `docs/reference/turn-states.md` is drawn from it.
+The store changes a turn's status only by these transitions. `docs/reference/turn-states.md` is generated from them.
 """
 
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ class Transition:
     targets: tuple[Status, ...]
     causes: tuple[Cause, ...]
     starts_epoch: bool
-    """Whether it fences off whoever worked on the turn before: their events are refused from here on."""
+    """Whether the service refuses all later events of the drone that had the turn before."""
     meaning: str
 
     @property
     def ends(self) -> bool:
-        """Whether the turn is over after it: its one `workOrderComplete` is stored with it, or neither is."""
+        """Whether the turn ends. The same transaction then stores the turn's `workOrderComplete`."""
         return all(status.is_over for status in self.targets)
 
 
@@ -39,7 +39,7 @@ DISPATCH = Transition(
     (Status.PROCESSING,),
     (Cause.WEB,),
     True,
-    "A drone was claimed for the turn and is offered its work order.",
+    "The service has chosen a drone for the turn and offers it the work order.",
 )
 REFUSE = Transition(
     "refuse",
@@ -47,7 +47,7 @@ REFUSE = Transition(
     (Status.QUEUED,),
     (Cause.DRONE,),
     False,
-    "The drone did not take the offer, or did not answer it.",
+    "The drone refused the offer or did not reply.",
 )
 RECOVER = Transition(
     "recover",
@@ -55,7 +55,7 @@ RECOVER = Transition(
     (Status.PROCESSING,),
     (Cause.DRONE,),
     True,
-    "The drone was started again in its workspace and goes on from the last step.",
+    "The drone has restarted in its workspace and resumes the turn from the last step.",
 )
 REQUEUE = Transition(
     "requeue",
@@ -63,7 +63,7 @@ REQUEUE = Transition(
     (Status.QUEUED,),
     (Cause.DRONE,),
     True,
-    "The drone is back and knows nothing of the turn: its files are gone.",
+    "The drone has reconnected without the turn's files.",
 )
 MOVE = Transition(
     "move",
@@ -71,7 +71,7 @@ MOVE = Transition(
     (Status.QUEUED,),
     (Cause.USER,),
     True,
-    "The drone is lost, and the user has the turn go on at another.",
+    "The drone is lost, and the user continues the turn on another drone.",
 )
 COMPLETE = Transition(
     "complete",
@@ -79,7 +79,7 @@ COMPLETE = Transition(
     _OVER,
     (Cause.DRONE,),
     False,
-    "The drone's `workOrderComplete` was stored.",
+    "The service has stored the drone's `workOrderComplete`.",
 )
 END = Transition(
     "end",
@@ -87,10 +87,10 @@ END = Transition(
     (Status.CANCELLED, Status.ERROR),
     (Cause.USER, Cause.WEB),
     True,
-    "No drone can end it: it waits, its drone is lost or does not end it, or it cannot start. "
+    "No drone can end the turn: it is queued, its drone is lost or does not end it, or it cannot start. "
     "The service writes the `workOrderComplete`.",
 )
 
 TRANSITIONS = (DISPATCH, REFUSE, RECOVER, REQUEUE, MOVE, COMPLETE, END)
 INITIAL = Status.QUEUED
-"""What a prompt that was accepted is, before anything has happened to it."""
+"""The status of a newly accepted prompt."""

@@ -1,4 +1,4 @@
-"""A turn: one prompt, and all the work that answers it."""
+"""A turn: one prompt and the work on it."""
 
 from enum import StrEnum
 
@@ -14,13 +14,13 @@ from gadget_api.providers import ModelPrice
 from gadget_api.sessions import Effort, SessionMode
 
 MAX_PROMPT_BYTES = 900_000
-"""The largest prompt, in UTF-8: it must fit one Socket.IO frame with room for its envelope."""
+"""The largest prompt in UTF-8: it must fit into one Socket.IO frame, with its envelope."""
 MAX_STEER_BYTES = 32_000
-"""The largest message to a running turn, in UTF-8."""
+"""The largest message to a running turn in UTF-8."""
 MAX_STEERS = 16
-"""How many of them may wait for the next step of a turn."""
+"""The most messages that may wait for the next step of a turn."""
 MAX_FORMER_IDS = 50
-"""How many of the ids that a turn had go on being names of it."""
+"""How many former ids of a turn remain valid."""
 
 
 class ChatTurnStatus(StrEnum):
@@ -36,18 +36,18 @@ class ChatTurnStatus(StrEnum):
 
 
 class Waiting(StrEnum):
-    """What a turn waits for, for a program; `statusReason` says it to a person."""
+    """What a turn waits for, as a code for programs; `statusReason` is the text for a person."""
 
     DRONE = "drone"
-    """A drone: none is registered, or the chosen one is gone."""
+    """No suitable drone is registered, or the chosen one was deleted."""
     DRONE_OFFLINE = "droneOffline"
-    """A drone that fits to connect."""
+    """All suitable drones are offline."""
     DRONE_BUSY = "droneBusy"
-    """A drone to be free: each works on another turn."""
+    """All suitable drones run another turn."""
     DRONE_RESERVED = "droneReserved"
-    """A drone to be released: each is kept for another session."""
+    """All suitable drones are reserved for another session."""
     DRONE_REFUSED = "droneRefused"
-    """A drone that takes it: the one that was asked did not; it is asked again."""
+    """The drone refused the turn; the service asks again."""
     WORKSPACE = "workspace"
     """The user, who edits in the workspace by hand."""
     DRONE_LOST = "droneLost"
@@ -57,7 +57,7 @@ class Waiting(StrEnum):
 
 
 def duration_label(duration_ms: int) -> str:
-    """`850 ms`, `12.3s`, `2m 05s`, `3h 07m`."""
+    """Formats a duration: `850 ms`, `12.3s`, `2m 05s`, `3h 07m`."""
     if duration_ms < 1000:
         return f"{duration_ms} ms"
     seconds = duration_ms // 1000
@@ -69,7 +69,7 @@ def duration_label(duration_ms: int) -> str:
 
 
 class TurnStats(WireModel):
-    """What a turn has used so far."""
+    """The usage of a turn so far."""
 
     step_count: Count = 0
     tool_call_count: Count = 0
@@ -78,10 +78,10 @@ class TurnStats(WireModel):
     thinking_token_count: Count = 0
     response_tokens: Count = 0
     cost: float | None = None
-    """US dollars; null where the provider's model entry gives no price."""
+    """US dollars; null when the provider's model entry has no price."""
     duration_ms: Count = 0
     duration_label: str = "pending"
-    """`pending` until the turn is over, then such as `2m 05s`."""
+    """`pending` until the turn has ended, then a text such as `2m 05s`."""
 
     def with_step(self, usage: Usage, price: ModelPrice | None) -> "TurnStats":
         return self.with_usage(usage, price).replace(step_count=self.step_count + 1)
@@ -91,7 +91,7 @@ class TurnStats(WireModel):
         if price is not None:
             cost = round((cost or 0.0) + price.cost_usd(usage), 9)
         return self.replace(
-            # A provider may report any number; a sum has to stay one that is held exactly.
+            # A provider may report any number, but JSON represents a larger sum only approximately.
             input_tokens=min(MAX_COUNT, self.input_tokens + usage.input_tokens),
             cached_input_tokens=min(MAX_COUNT, self.cached_input_tokens + usage.cached_input_tokens),
             thinking_token_count=min(MAX_COUNT, self.thinking_token_count + usage.thinking_token_count),
@@ -114,11 +114,11 @@ class Prompts(WireModel):
 class SteerOrigin(StrEnum):
     USER = "user"
     SERVICE = "service"
-    """Gadget Code itself has to tell the model something."""
+    """A message of Gadget Code itself."""
 
 
 class Steer(WireModel):
-    """A message that waits to be put before the model at the turn's next step. It stays until that is stored."""
+    """A message that waits for the turn's next step. The turn keeps it until its `steered` event is stored."""
 
     steer_id: Id
     content: str
@@ -126,50 +126,50 @@ class Steer(WireModel):
 
 
 class ChatTurn(WireModel):
-    """One prompt and its work. `thinking` and `response` are those of the last step; the rest is in its events."""
+    """One prompt and its work. `thinking` and `response` come from the last step; the events have everything else."""
 
     id: Id = Field(alias="_id")
     former_ids: tuple[Id, ...] = Field(default=(), max_length=MAX_FORMER_IDS)
-    """That it had before it was moved in the queue, the oldest first; over REST and in requests each still names it."""
+    """The ids that the turn had before it was moved in the queue, oldest first. They remain valid in requests."""
     created_at: UtcTime
     user: Id
     session: Id
     project: Id
     provider: Id
     llm: str
-    """The provider's name of the model."""
+    """The provider's name for the model."""
     effort: Effort | None = None
     mode: SessionMode
     workspace_id: str | None = None
     drone: Id | None = None
     status: ChatTurnStatus
     waiting: Waiting | None = None
-    """What the turn waits for; null when it does not."""
+    """What the turn waits for; null when it does not wait."""
     status_reason: str | None = None
-    """The same in words for a person, with the way out."""
+    """The same as a text for a person, with the remedy."""
     cancel_requested: bool = False
-    """Whether the user has cancelled it: whatever happens before its end, it does not go on."""
+    """Whether the user has cancelled the turn. It then never continues, whatever happens before its end."""
     prompt_id: Id
     prompts: Prompts
     steers: tuple[Steer, ...] = ()
-    """Messages that were accepted and are not before the model yet, in their order."""
+    """Accepted messages that the model has not read yet, in order."""
     inquiry: Id | None = None
-    """What it asked its user and waits for; null when it does not."""
+    """The open inquiry that the turn waits for; null when there is none."""
     checkpoint: CheckpointId | None = None
-    """The files as they were when it began; null when it changed none yet, or no checkpoints are kept."""
+    """The files before the turn's first change; null when it has changed none, or checkpoints are off."""
     last_checkpoint: CheckpointId | None = None
     reverted: bool = False
-    """Whether its user took it back: no model reads it any more."""
+    """Whether the user has reverted the turn. A model no longer reads it."""
     thinking: str = ""
     response: str = ""
     unusual_at: UtcTime | None = None
-    """When it was last noticed that it uses far more than other turns. Null: it does not, its user has looked at it
-    since, or it is over."""
+    """The last time at which its usage was found to be far above that of other turns. Null: never, the user has looked
+    at it since, or the turn has ended."""
     error: ErrorInfo | None = None
     ended_at: UtcTime | None = None
-    """Null: it is not over, or was before this was kept."""
+    """Null: the turn has not ended, or it ended before this field existed."""
     epoch: int = 0
-    """Raised whenever somebody else takes the turn over; 0 before its first dispatch."""
+    """Raised with every new owner of the turn; 0 before the first dispatch."""
     last_seq: int = 0
-    """Of its newest stored event; `stats`, `thinking` and `response` are what the events up to it add up to."""
+    """The `seq` of the newest stored event. `stats`, `thinking` and `response` follow from the events up to it."""
     stats: TurnStats = TurnStats()

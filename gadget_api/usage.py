@@ -1,4 +1,4 @@
-"""What a user's turns have used, added up."""
+"""The total usage of a user's turns, and of the user's storage."""
 
 from enum import StrEnum
 
@@ -7,7 +7,7 @@ from gadget_api.model import UtcTime, WireModel
 
 class UsageBy(StrEnum):
     DAY = "day"
-    """In UTC."""
+    """UTC days."""
     MODEL = "model"
     PROJECT = "project"
 
@@ -23,18 +23,18 @@ class UsageRow(WireModel):
     response_tokens: int
     thinking_tokens: int
     cost: float
-    """US dollars, of the models that somebody gave a price for."""
+    """US dollars, for the models with a price."""
     duration_ms: int
 
 
 class StorageUsage(WireModel):
-    """What a user keeps of large outputs and images, and how much that may be."""
+    """A user's stored tool outputs and images, and the quota for both."""
 
     blob_bytes: int
-    """Of large tool outputs."""
+    """Large tool outputs."""
     image_bytes: int
     max_bytes: int
-    """Of both together."""
+    """The quota for both together."""
 
     @property
     def bytes(self) -> int:
@@ -46,4 +46,4 @@ class UsageReport(WireModel):
     since: UtcTime
     until: UtcTime
     items: tuple[UsageRow, ...]
-    """Days oldest first; models and projects with the dearest first."""
+    """Days: oldest first. Models and projects: most expensive first."""

@@ -1,4 +1,4 @@
-"""Users and how they sign in."""
+"""Users, their settings and sign-in."""
 
 from typing import Annotated
 
@@ -29,13 +29,13 @@ class User(WireModel):
     display_name: str
     is_admin: bool = False
     rules: Rules = ()
-    """What the agent may do for this user, in every project."""
+    """The permission rules for this user's agents in every project."""
     level: PermissionLevel = PermissionLevel.FULL
-    """Of new sessions."""
+    """The level of new sessions."""
     turn_budget: Budget = Budget()
-    """Of each turn, where its session sets none; a null limit is the install's."""
+    """The default for each turn. A null limit means the install's."""
     session_budget: Budget = Budget()
-    """Of each session, where it sets none; a null limit is the install's."""
+    """The default for each session. A null limit means the install's."""
 
 
 class Login(WireModel):
@@ -57,22 +57,22 @@ class Registration(WireModel):
 
 class SignedIn(WireModel):
     token: str
-    """Two halves with a point between them. A browser has the first as its cookie; its page keeps the second, and sends
-    it in the header `X-Gadget-Page` and as `page` in the socket's `auth`."""
+    """Two halves separated by a dot. A browser has the first half as its cookie. The page keeps the second half and
+    sends it in the header `X-Gadget-Page` and as `page` in the socket's `auth`."""
     user: User
 
 
 class NewUser(WireModel):
-    """An account that an administrator makes. It has no password until its user sets one."""
+    """An account created by an administrator. It has no password until its user sets one."""
 
     email: Email
     display_name: Name | None = None
-    """Null: what is before the @."""
+    """Null: the part of the address before the @."""
     is_admin: bool = False
 
 
 class SignInLink(WireModel):
-    """Signs in once, whoever has it."""
+    """A link that signs in its first visitor; it works once."""
 
     url: str
     expires_at: UtcTime
@@ -84,7 +84,7 @@ class MadeUser(WireModel):
 
 
 class AccountChanges(WireModel):
-    """What an administrator may change of an account."""
+    """An administrator's changes to an account."""
 
     is_admin: bool
 
@@ -94,7 +94,7 @@ class UserChanges(WireModel):
     rules: Rules | None = None
     level: PermissionLevel | None = None
     turn_budget: Budget | None = None
-    """Of turns that begin from now on; so is `sessionBudget`."""
+    """Applies to turns that start later; so does `sessionBudget`."""
     session_budget: Budget | None = None
 
 

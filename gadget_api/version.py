@@ -1,4 +1,4 @@
-"""Which Gadget Code a service is."""
+"""The version of the service."""
 
 from gadget_api.model import WireModel
 

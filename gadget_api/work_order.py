@@ -1,8 +1,8 @@
-"""The work order: all a drone needs to work on one turn, but for the session's history (which it fetches)."""
+"""The work order: everything a drone needs for one turn except the session's history, which it fetches."""
 
 from pydantic import Field
 
-from gadget_api.budgets import Budget, Spent
+from gadget_api.budgets import Budget, BudgetUsage
 from gadget_api.checkpoints import CheckpointId
 from gadget_api.ids import Id
 from gadget_api.images import ImageRef
@@ -26,13 +26,13 @@ class OrderSession(WireModel):
     name: str
     mode: SessionMode
     history_version: int = 0
-    """Raised when turns of it are taken back or brought back: what a drone keeps of its history counts no more."""
+    """Raised when a revert or redo changes the history. A drone then drops its cached history of the session."""
     wants_title: bool = False
-    """Whether it has no name of its own yet."""
+    """Whether the session still needs a name."""
 
 
 class OrderProvider(WireModel):
-    """The provider and its key. The key lives in memory only, and `repr` does not show it."""
+    """The provider and its key. Keep the key in memory only; `repr` does not show it."""
 
     id: Id = Field(alias="_id")
     name: str
@@ -59,22 +59,22 @@ class OrderTurn(WireModel):
 
 
 class ResumePoint(WireModel):
-    """Where a turn goes on that has events already: number them from `ackedSeq` + 1, build on what is stored."""
+    """The state from which a drone resumes a turn that has events. Its next event is `ackedSeq` + 1."""
 
     acked_seq: int = 0
     stats: TurnStats = TurnStats()
     worked_ms: Count = 0
-    """From its first stored event to its last, without the time in which it waited for its user."""
+    """The time from its first stored event to its last, without the time in which it waited for its user."""
     grants: int = 0
-    """How often its user has let it go on past its budget."""
+    """How often the user has allowed the turn to exceed its budget."""
     inquiries: tuple[Inquiry, ...] = ()
-    """What it asked last, with the answer where there is one."""
+    """Its last inquiries, with their answers."""
     last_checkpoint: CheckpointId | None = None
 
 
 class WorkOrder(WireModel):
     work_order_id: Id
-    """The same each time this turn is offered to a drone, so that an offer can be repeated."""
+    """The same in every offer of this turn, so that the service can repeat an offer."""
     epoch: int = Field(ge=1)
     project: OrderProject
     session: OrderSession
@@ -82,24 +82,25 @@ class WorkOrder(WireModel):
     turn: OrderTurn
     prompt: str
     images: tuple[ImageRef, ...] = ()
-    """Of the prompt."""
+    """The images of the prompt."""
     workspace_id: str | None = None
     after_turn: Id | None = None
-    """The turn of this session that came before; null for the first. The history up to it belongs to the context."""
+    """The previous turn of the session; null for the first. The context is the history up to that turn."""
     resume: ResumePoint | None = None
-    """Null for a turn that has not begun."""
+    """Null for a turn that has not started."""
     policy: Policy = Policy()
     fallbacks: tuple[OrderProvider, ...] = ()
-    """Models to go on with, in this order, when the one before does not answer."""
+    """Models to try in this order when the model before does not answer."""
     turn_budget: Budget = Budget()
     session_budget: Budget = Budget()
     unusual: Budget = Budget()
-    """A turn that uses this much is unusual: its user is told, again at each doubling, and nothing else happens."""
-    session_spent: Spent = Spent()
-    """By the turns of this session before this one."""
+    """The usage above which the turn is unusual. The user then gets a notice, and another one each time the usage
+    doubles. The turn continues."""
+    session_spent: BudgetUsage = BudgetUsage()
+    """The usage of the session's earlier turns."""
     answer_within_s: int = 24 * 3600
-    """For how long the turn waits for an answer before the default counts."""
+    """How long the turn waits for an answer before the default applies."""
     steers: tuple[Steer, ...] = ()
-    """Messages to put before the model at the next step; the drone drops those its journal has put there already."""
+    """Messages to add to the model's input at the next step. The drone ignores those that its journal already has."""
     traceparent: str | None = None
-    """The trace that the turn belongs to, as W3C Trace Context says it; null when nobody traces."""
+    """The turn's trace in the form of W3C Trace Context; null when tracing is off."""

@@ -1,10 +1,10 @@
-"""Who holds a workspace: the directory a drone works in."""
+"""The mode of a workspace, the directory that a drone works in."""
 
 from enum import StrEnum
 
 
 class WorkspaceMode(StrEnum):
-    """Who may change the workspace's files now."""
+    """Who may currently change the workspace's files."""
 
     IDLE = "idle"
     USER = "user"

@@ -1,4 +1,4 @@
-"""The files of a workspace's `.gadget/` directory, as they are on disk."""
+"""The format of the files in a workspace's `.gadget/` directory."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from gadget_api.ids import Id
 from gadget_api.model import UtcTime, WireModel
 
 WORKSPACE_VERSION = 1
-"""Of the files in `.gadget/`; a drone refuses a workspace that a newer one wrote."""
+"""The version of this format. A drone refuses a workspace with a newer version."""
 
 
 class LockedSession(WireModel):
@@ -40,7 +40,7 @@ class WorkspaceRegistration(WireModel):
 
 
 class WorkspaceFile(WireModel):
-    """`.gadget/workspace.json`: kept for ever."""
+    """`.gadget/workspace.json`. It is never deleted."""
 
     version: int = WORKSPACE_VERSION
     workspace_id: str
@@ -49,17 +49,18 @@ class WorkspaceFile(WireModel):
     hostname: str
     workspace_dir: str
     chat_session: LockedSession | None = None
-    """The session this workspace works for now; null when idle."""
+    """The session that this workspace is reserved for; null when there is none."""
     locked_project: LockedProject | None = None
     projects: tuple[WorkspaceProject, ...] = ()
     registration: WorkspaceRegistration | None = None
 
 
 class WorkOrderFile(WireModel):
-    """`.gadget/work-order.json`: from acceptance until the end is acknowledged. Never holds a key."""
+    """`.gadget/work-order.json`. It exists from the acceptance of a turn until the service has acknowledged its end. It
+    never contains a key."""
 
     turn_id: Id = Field(pattern="^[0-9A-Za-z]+$")
-    """Names the turn's journal, too."""
+    """Also the name of the turn's journal."""
     chat_session_id: Id
     project_id: Id
     work_order_id: Id

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 
 from gadget_api.errors import ErrorCode, GadgetError, Problem
 from gadget_api.protocol import API_PREFIX
-from gadget_api.traces import tracer_of
+from gadget_api.traces import create_tracer
 from gadget_code.background import background_tasks
 from gadget_code.gateway import Gateway
 from gadget_code.ide_files import IdeFiles
@@ -74,7 +74,7 @@ def create_app(settings: Settings, store: Store) -> ASGIApp:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with background_tasks() as background:
-            tracer = tracer_of("gadget-code", os.environ)
+            tracer = create_tracer("gadget-code", os.environ)
             if tracer.problem is not None:
                 log.warning("%s", tracer.problem)
             service = Service.build(settings, store, background, sockets, tracer)
@@ -103,7 +103,7 @@ def create_api() -> FastAPI:
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
         responses={
-            422: {"model": Problem, "description": "The request cannot be taken"},
+            422: {"model": Problem, "description": "The request is invalid"},
             "default": {"model": Problem, "description": "Any other error"},
         },
     )

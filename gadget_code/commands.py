@@ -12,7 +12,7 @@ from typing import Any
 
 from gadget_api.disguise import marked
 from gadget_api.errors import GadgetError
-from gadget_api.loading import BESIDE_SOCKETIO, REDIS, loading, without
+from gadget_api.loading import REDIS, UNUSED_BY_SOCKETIO, gc_paused, hidden_modules
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -78,8 +78,8 @@ def _serve(arguments: argparse.Namespace) -> int:
     settings = _settings(host=arguments.host, port=arguments.port)
     set_up_logs(settings.log_level, settings.log_format)
     # aiohttp is for python-socketio's client.
-    beside = (*BESIDE_SOCKETIO, "aiohttp", *(REDIS if settings.redis_url is None else ()))
-    with loading(), without(*beside):
+    beside = (*UNUSED_BY_SOCKETIO, "aiohttp", *(REDIS if settings.redis_url is None else ()))
+    with gc_paused(), hidden_modules(*beside):
         from gadget_code.serve import serve
     _complete(serve(settings, insecure=arguments.insecure))
     return 0
@@ -88,7 +88,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 def _up(arguments: argparse.Namespace) -> int:
     from gadget_code.logs import set_up_logs
 
-    with loading(), without(*BESIDE_SOCKETIO):
+    with gc_paused(), hidden_modules(*UNUSED_BY_SOCKETIO):
         from gadget_code.up import UpOptions, up
 
     allow_private = None if "GADGET_ALLOW_PRIVATE_URLS" in os.environ else True
@@ -143,7 +143,7 @@ def _login(arguments: argparse.Namespace) -> int:
 
 
 def _prompt(arguments: argparse.Namespace) -> int:
-    with loading(), without(*BESIDE_SOCKETIO, *REDIS):
+    with gc_paused(), hidden_modules(*UNUSED_BY_SOCKETIO, *REDIS):
         from gadget_code.client.asking import asking_for
         from gadget_code.client.login import sign_in
         from gadget_code.client.prompt import PromptOptions, run_prompt

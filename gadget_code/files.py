@@ -126,7 +126,7 @@ class Files:
     async def rename(self, user: str, session: str, new: RenameFile) -> None:
         async with self._asked_at(user, session) as at:
             ask = c.RenameProjectFile(project=at.project, path=new.path, to=new.to)
-            await self._ask(at, "renameFile", ask, c.Done, _CHANGE_S)
+            await self._ask(at, "renameFile", ask, c.OkReply, _CHANGE_S)
 
     async def delete(self, user: str, session: str, path: str, version: str | None, *, recursive: bool) -> DeletedFiles:
         async with self._asked_at(user, session) as at:

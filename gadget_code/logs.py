@@ -22,4 +22,4 @@ class _Json(logging.Formatter):
 
 
 def set_up_logs(level: str, form: str) -> None:
-    logs.set_up(level, [logging.StreamHandler(sys.stderr)], _Json() if form == "json" else logs.PlainText())
+    logs.configure_logging(level, [logging.StreamHandler(sys.stderr)], _Json() if form == "json" else logs.PlainText())

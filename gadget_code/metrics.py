@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gadget_api.drones import LoopLag
 from gadget_api.events import Step, ToolCall, TurnEvent, WorkOrderComplete
-from gadget_api.lag import BUCKETS_S, Lag
+from gadget_api.lag import BUCKETS_S, LagMonitor
 
 _WORST_MS = (50, 250, 1000)
 
@@ -17,7 +17,7 @@ class Metrics:
         self.tools: Counter[str] = Counter()
         """By how they ended."""
         self.tokens: Counter[str] = Counter()
-        self.lag = Lag()
+        self.lag = LagMonitor()
         self.drone_lags: dict[str, LoopLag] = {}
         """Of each drone that is connected to this process, as far as it has said."""
 

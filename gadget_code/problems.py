@@ -56,7 +56,7 @@ def handle_errors(app: FastAPI) -> None:
         assert isinstance(error, HTTPException)
         code = _BY_STATUS.get(error.status_code, ErrorCode.INVALID_REQUEST)
         detail = _SENTENCES.get(error.status_code) or f"{str(error.detail).rstrip('.')}."
-        return _response(error.status_code, "The request cannot be taken", detail, code, dict(error.headers or {}))
+        return _response(error.status_code, "The request is invalid", detail, code, dict(error.headers or {}))
 
     async def left(_: Request, error: Exception) -> Response:
         # In the middle of its body: nobody reads what is answered, or it was told already that this is too much.

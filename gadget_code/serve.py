@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import gadget_code.sockets.server  # noqa: F401  (python-socketio comes before there is a second thread: `without`)
-from gadget_api.loading import loading
+from gadget_api.loading import gc_paused
 from gadget_code.listening import bind, stop_signal
 from gadget_code.settings import Settings
 from gadget_code.store.database import open_store
@@ -17,7 +17,7 @@ async def serve(settings: Settings, *, insecure: bool) -> None:
     listener, settings = bind(settings, insecure=insecure)
     with stop_signal() as stop:
         async with AsyncExitStack() as stack:
-            with loading():
+            with gc_paused():
                 # The routes take as long to load as the database takes to start: both at once.
                 web_server = asyncio.get_running_loop().run_in_executor(None, _load_web_server)
                 store = await stack.enter_async_context(open_store(settings))

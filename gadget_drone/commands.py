@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gadget_api.errors import GadgetError
-from gadget_api.loading import loading
+from gadget_api.loading import gc_paused
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _start(arguments: argparse.Namespace) -> int:
-    with loading():
+    with gc_paused():
         from gadget_drone.start import start
 
     return start(

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from gadget_api import commands as c
 from gadget_api.drones import DroneRegistration, DroneStatus, NewRegistration, Sandbox
 from gadget_api.errors import Conflict, ErrorCode, GadgetError
-from gadget_api.lag import Lag
+from gadget_api.lag import LagMonitor
 from gadget_api.model import WireModel, utc_now
 from gadget_api.protocol import PROTOCOL_VERSION
 from gadget_api.traces import Tracer
@@ -70,7 +70,7 @@ class Daemon:
         shown = [path for path in settings.sandbox_paths.split(":") if os.path.isabs(path)]
         self._standing = Standing(workspace.dir, shown) if sandbox.kind == "bubblewrap" else None
         self._sessions = SessionStates()
-        self._lag = Lag()
+        self._lag = LagMonitor()
         images = Images(workspace.images_dir, server, self._uploads)
         self._clients = Clients(images.load)
         self._checkpoints = CheckpointRequests(workspace, lambda: self._turns.is_free())
@@ -254,7 +254,7 @@ class Daemon:
         """Says from time to time that we wait for work: whatever the server believed, it knows better then."""
         while True:
             await asyncio.sleep(_AVAILABLE_AGAIN_S)
-            self._workspace.note_lag(self._lag.seen)
+            self._workspace.note_lag(self._lag.summary)
             if self._link.is_up and self._turns.is_idle and find_left_turn(self._workspace) is None:
                 with suppress(GadgetError):
                     await self._turns.become_available()

@@ -16,7 +16,7 @@ from pydantic import SecretStr, ValidationError
 from gadget_api import logs
 from gadget_api.drones import Sandbox
 from gadget_api.errors import ErrorCode, GadgetError, InvalidInput
-from gadget_api.traces import tracer_of
+from gadget_api.traces import create_tracer
 from gadget_drone.daemon import Daemon
 from gadget_drone.sandbox.probe import NoSandbox, probe
 from gadget_drone.service.server import Server
@@ -59,7 +59,7 @@ async def _run(settings: DroneSettings, workspace: Workspace, name: str | None) 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    tracer = tracer_of("gadget-drone", os.environ)
+    tracer = create_tracer("gadget-drone", os.environ)
     if tracer.problem is not None:
         log.warning("%s", tracer.problem)
     server = Server(settings.server_url)
@@ -129,7 +129,7 @@ def _set_up_logs(path: Path, level: str, *, quiet: bool) -> None:
     terminal = logging.StreamHandler(sys.stderr)
     if quiet:
         terminal.setLevel(logging.WARNING)
-    logs.set_up(level, [file, terminal], logs.PlainText())
+    logs.configure_logging(level, [file, terminal], logs.PlainText())
 
 
 class _LogFile(RotatingFileHandler):

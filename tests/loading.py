@@ -1,6 +1,6 @@
 """What a process must not have loaded: the one list. Each name costs time of a start, or memory of whoever waits."""
 
-from gadget_api.loading import BESIDE_SOCKETIO, REDIS
+from gadget_api.loading import REDIS, UNUSED_BY_SOCKETIO
 
 FOR_USAGE = frozenset(
     {
@@ -12,7 +12,7 @@ FOR_USAGE = frozenset(
 
 IDLE_DRONE = frozenset(
     {
-        *("socketio", "engineio", *BESIDE_SOCKETIO, *REDIS),
+        *("socketio", "engineio", *UNUSED_BY_SOCKETIO, *REDIS),
         *("openai", "httpx2", "ollama", "httpx", "anyio", "gadget_ai.openai", "gadget_ai.ollama", "gadget_ai.testing"),
         *("PIL", "bs4", "markdownify", "git", "h11", "opentelemetry", "rich", "click", "pygments"),
         *("fastapi", "starlette", "uvicorn", "pymongo", "bson", "argon2", "gadget_code"),
@@ -22,7 +22,7 @@ IDLE_DRONE = frozenset(
 
 IDLE_WEB = frozenset(
     {
-        *(*BESIDE_SOCKETIO, *REDIS),
+        *(*UNUSED_BY_SOCKETIO, *REDIS),
         *("aiohttp", "httpx", "rich", "PIL", "opentelemetry.sdk", "gadget_code.client", "gadget_code.catalog"),
         *("openai", "ollama", "gadget_ai", "gadget_drone"),
     }

@@ -11,7 +11,7 @@ import orjson
 from benchmarks.bench import Bench, Result, Scale
 from benchmarks.figures import Row
 from benchmarks.stage import CONTEXT_TOKENS, Stage, watching
-from gadget_ai.testing.script import Call, Reply, RequestView, Script, Text, text_of
+from gadget_ai.testing.script import Call, Reply, RequestView, Script, Text, message_text
 from gadget_ai.testing.server import ScriptedServer
 
 _BYTES_A_TOKEN = 4
@@ -37,7 +37,7 @@ async def run(scale: Scale) -> Result:
         requests = model.requests
     shares = [repeated(before, after) for before, after in itertools.pairwise(requests)]
     first = requests[0]
-    system = text_of(next(message for message in first.messages if message["role"] == "system"))
+    system = message_text(next(message for message in first.messages if message["role"] == "system"))
     tools = orjson.dumps(first.tools)
     tokens = (len(system.encode()) + len(tools)) / _BYTES_A_TOKEN
     worst = shares.index(min(shares))

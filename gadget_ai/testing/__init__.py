@@ -1,1 +1,1 @@
-"""A scripted model: in process (`client`), over HTTP (`server`), and as the demo of `gadget-code up --demo`."""
+"""A scripted model: in the same process (`client`), over HTTP (`server`), and for `gadget-code up --demo` (`demo`)."""

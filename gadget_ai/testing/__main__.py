@@ -1,7 +1,7 @@
-"""`python -m gadget_ai.testing`: the demo model as a server, or its project as files.
+"""`python -m gadget_ai.testing`: runs the demo model as a server, or writes its project.
 
---port N            serve on 127.0.0.1:N (0 takes a free one); prints one line, {"url", "model", "prompt"}, and runs
-                    until SIGTERM, SIGINT or the end of stdin
+--port N            serve on 127.0.0.1:N (0: a free port); prints one line, {"url", "model", "prompt"}, and runs until
+                    SIGTERM, SIGINT or the end of stdin
 --write-project DIR write the demo project to DIR
 """
 
@@ -45,7 +45,7 @@ async def _serve(port: int) -> None:
             stop.set()
 
     async with ScriptedServer({MODEL_ID: demo_script()}, port=port) as server:
-        # A regular file or /dev/null has no end that epoll would tell of; signals still stop us.
+        # epoll does not support a regular file or /dev/null as stdin; then only signals stop the server.
         with contextlib.suppress(PermissionError):
             loop.add_reader(sys.stdin.fileno(), read_stdin)
         print(orjson.dumps({"url": server.openai_url, "model": MODEL_ID, "prompt": DEMO_PROMPT}).decode(), flush=True)

@@ -1,6 +1,6 @@
-"""The scripted model of `gadget-code up --demo`, and the little project that it mends.
+"""The scripted model of `gadget-code up --demo`, and the small project that it repairs.
 
-It goes by what the conversation says: which tools have run since the last prompt, and what they answered.
+It decides by the conversation: which tools have run since the last prompt, and their results.
 """
 
 import re
@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from gadget_ai.testing.script import Call, Reply, RequestView, Script, Text, Think, text_of
+from gadget_ai.testing.script import Call, Reply, RequestView, Script, Text, Think, message_text
 
 MODEL_ID = "demo"
 
@@ -67,13 +67,13 @@ if __name__ == "__main__":
     unittest.main()
 """,
 }
-"""Path -> content."""
+"""The files of the project: path -> content."""
 
 DEMO_PROMPT = "The tests of this project fail. Find out why, mend it, and run them again."
 
 TEST_COMMAND = "python3 -m unittest -v"
-_ASKS_FOR_NAME = "Name this conversation"
-"""How a drone begins when it wants a name for a session."""
+_TITLE_PROMPT = "Name this conversation"
+"""The start of a drone's prompt for the title of a session."""
 _DELTA_CHARS = 5
 _DELTA_PAUSE_S = 0.025
 
@@ -97,13 +97,13 @@ to_roman(1994)  # "MCMXCIV"
 
 
 def demo_script() -> Script:
-    """A script for any number of sessions at once: all it knows is in the request."""
+    """Returns a script without state: it can serve any number of sessions at once."""
     return Script(demo_reply)
 
 
 def demo_reply(request: RequestView) -> Reply:
-    """The next step towards passing tests; a name for the session where one is asked for, which no tools come with."""
-    if not request.tools and any(text_of(message).startswith(_ASKS_FOR_NAME) for message in request.messages):
+    """Returns the next step towards passing tests, or a title for the session. A request for a title has no tools."""
+    if not request.tools and any(message_text(message).startswith(_TITLE_PROMPT) for message in request.messages):
         return Reply(Text("Roman numerals and their tests"))
     steps = list(_steps_since_prompt(request.messages))
     done = [name for name, _, _ in steps]
@@ -162,11 +162,11 @@ def _say(content: str) -> Text:
 
 
 def _steps_since_prompt(messages: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Name, parameters and result of each tool call after the last prompt."""
+    """Yields name, parameters and result of each tool call after the last prompt."""
     last = max((n for n, message in enumerate(messages) if message["role"] == "user"), default=-1)
     since = messages[last + 1 :]
     calls = [call["function"] for message in since for call in message.get("tool_calls") or ()]
-    results = [text_of(message) for message in since if message["role"] == "tool"]
+    results = [message_text(message) for message in since if message["role"] == "tool"]
     for function, result in zip(calls, results, strict=False):
         arguments = function["arguments"]
         yield function["name"], orjson.loads(arguments) if isinstance(arguments, str) else arguments, result

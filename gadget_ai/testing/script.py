@@ -1,4 +1,4 @@
-"""What a scripted model says.
+"""The script of a scripted model: a list of replies, or a function from request to reply.
 
 Script([Reply(Think("Hm."), Text("I look.", deltas=3), Call("list", {"path": "."})), Reply(Text("Done."))])
 Script(lambda request: Reply(Text(f"You sent {len(request.messages)} messages.")))
@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from gadget_ai.client import TextDelta, ThinkingDelta, ToolCallDelta
-from gadget_ai.encoding import image_bytes
+from gadget_ai.encoding import encoded_images, image_bytes
 from gadget_api.ids import new_id
 from gadget_api.messages import FinishReason, Usage
 
@@ -25,9 +25,9 @@ _DATA_URL = re.compile(r"data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+")
 class Text:
     content: str
     deltas: int = 1
-    """In how many pieces it comes."""
+    """The number of deltas."""
     pause_s: float = 0.0
-    """Before each piece."""
+    """The pause before each delta."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Think:
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call. `arguments` is raw text in place of `params`; no `call_id` makes a fresh one, "" sends none."""
+    """A tool call. `arguments` is raw text instead of `params`. The default `call_id` is a new one; "" sends none."""
 
     name: str
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -55,28 +55,28 @@ class Pause:
 
 @dataclass(frozen=True)
 class Cut:
-    """The connection ends here, without an end of the body."""
+    """Closes the connection before the end of the body."""
 
 
 @dataclass(frozen=True)
 class Reset:
-    """The connection is reset (TCP RST) here."""
+    """Resets the connection (TCP RST)."""
 
 
 @dataclass(frozen=True)
 class RawBytes:
-    """These bytes in the body, as they are."""
+    """Sends these bytes unchanged in the body."""
 
     data: bytes
 
 
 @dataclass(frozen=True)
 class HttpError:
-    """In place of an answer; must come before anything is said."""
+    """An error response instead of an answer. It must be the first piece."""
 
     status: int
     body: Any = field(default_factory=dict)
-    """JSON, or bytes as they are."""
+    """JSON, or bytes that are sent unchanged."""
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -85,7 +85,7 @@ Delta = TextDelta | ThinkingDelta | ToolCallDelta | Pause | Cut | Reset | RawByt
 
 
 class Reply:
-    """One answer. Without a `finish` it is `toolCalls` after a call and else `stop`; UNKNOWN sends no reason at all."""
+    """One answer. `finish` is by default TOOL_CALLS with calls and STOP without; UNKNOWN sends no reason."""
 
     def __init__(
         self,
@@ -98,20 +98,20 @@ class Reply:
         called = any(isinstance(piece, Call) for piece in pieces)
         self.finish = finish or (FinishReason.TOOL_CALLS if called else FinishReason.STOP)
         self.done = done
-        """Whether the stream says that it is over: OpenAI's `[DONE]`, Ollama's `done: true`."""
+        """Whether the stream has its end mark: OpenAI's `[DONE]`, Ollama's `done: true`."""
         self.content_type = content_type
 
     def usage(self, request: "RequestView") -> Usage:
-        """What the reply's `Usage` says, or a guess: 4 bytes a token, images not counted."""
+        """Returns the reply's `Usage`, or an estimate of 4 bytes per token without images."""
         for piece in self.pieces:
             if isinstance(piece, Usage):
                 return piece
-        said = sum(len(piece.content) for piece in self.pieces if isinstance(piece, Text | Think))
+        answer_chars = sum(len(piece.content) for piece in self.pieces if isinstance(piece, Text | Think))
         text_bytes = len(request.body) - sum(map(image_bytes, request.messages))
-        return Usage(input_tokens=text_bytes // 4, response_tokens=said // 4 + 1)
+        return Usage(input_tokens=text_bytes // 4, response_tokens=answer_chars // 4 + 1)
 
     def deltas(self) -> Iterator[Delta]:
-        """The pieces as they are sent."""
+        """Yields the deltas to send."""
         index = 0
         for piece in self.pieces:
             match piece:
@@ -137,7 +137,7 @@ class Reply:
 
 
 def split(content: str, count: int) -> list[str]:
-    """`content` in `count` pieces of about the same size; fewer when it is shorter than that."""
+    """Splits `content` into `count` parts of about the same size; a short text has fewer parts."""
     count = max(1, min(count, len(content)))
     edges = [len(content) * n // count for n in range(count + 1)]
     return [content[start:end] for start, end in itertools.pairwise(edges)]
@@ -145,21 +145,21 @@ def split(content: str, count: int) -> list[str]:
 
 @dataclass(frozen=True)
 class RequestView:
-    """A request as the scripted model sees it."""
+    """A request to the scripted model."""
 
     api: str
-    """`openai`, `ollama`, or `scripted` for the client in process, which speaks OpenAI's form."""
+    """`openai`, `ollama`, or `scripted` for `ScriptedClient`, which uses OpenAI's format."""
     model: str
     messages: list[dict[str, Any]]
     tools: list[dict[str, Any]]
     headers: dict[str, str]
     """Names in lower case."""
     body: bytes
-    """As it came."""
+    """The raw body."""
 
 
 class Script:
-    """What one model answers: the next of a list, or what a function makes of each request."""
+    """The replies of one model: from a list, in order, or from a function of the request."""
 
     def __init__(self, replies: Sequence[Reply] | Callable[[RequestView], Reply]) -> None:
         self._answer = replies if callable(replies) else None
@@ -170,29 +170,24 @@ class Script:
             return self._answer(request)
         if self._left:
             return self._left.pop(0)
-        return Reply(HttpError(400, {"error": {"message": "The script is over: nobody expected this request."}}))
+        return Reply(HttpError(400, {"error": {"message": "The script has no reply for this request."}}))
 
 
-def text_of(message: Mapping[str, Any]) -> str:
-    """What a message of a request says, its content parts one below the other."""
+def message_text(message: Mapping[str, Any]) -> str:
+    """Returns the text of a message in a request; its content parts are separate lines."""
     content = message.get("content") or ""
     if isinstance(content, str):
         return content
     return "\n".join(part["text"] for part in content if part["type"] == "text")
 
 
-def images_of(message: Mapping[str, Any]) -> list[bytes]:
-    """The images in a message of a request, in the form of either API."""
-    content = message.get("content")
-    parts = content if isinstance(content, list) else []
-    urls = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
-    return [
-        b64decode(data, validate=True) for data in [*(u.split(",", 1)[1] for u in urls), *message.get("images", ())]
-    ]
+def message_images(message: dict[str, Any]) -> list[bytes]:
+    """Returns the images of a message in a request of either API."""
+    return [b64decode(image.rpartition(",")[2], validate=True) for image in encoded_images(message)]
 
 
 def _parts_fault(message: Mapping[str, Any]) -> str | None:
-    """What OpenAI's API refuses in a content that is not text."""
+    """Returns why OpenAI's API would refuse the content parts; None when it accepts them."""
     if not isinstance(parts := message.get("content"), list):
         return None
     for part in parts:
@@ -208,10 +203,10 @@ def _parts_fault(message: Mapping[str, Any]) -> str | None:
 
 
 def history_fault(messages: Sequence[Mapping[str, Any]]) -> str | None:
-    """What is wrong with a history, or None: each tool call must have one id, and one result right after it; content
-    parts are text, and images of the user.
+    """Returns what is wrong with a history; None when it is valid. Each tool call must have a unique id and one result
+    directly after it. Content parts must be text, or images in a user message.
 
-    Calls without ids (Ollama) are matched by number.
+    Calls without ids (Ollama) are matched by their number.
     """
     seen: set[str] = set()
     open_calls: list[str] = []

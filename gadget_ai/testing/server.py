@@ -1,7 +1,7 @@
-"""A scripted model behind real HTTP on 127.0.0.1, in both APIs, with control over every byte.
+"""A scripted model as a real HTTP server on 127.0.0.1, with both APIs and control over every byte.
 
-`/v1/chat/completions` and `/v1/models` as OpenAI; `/api/chat`, `/api/tags`, `/api/show`, `/api/version` as Ollama.
-Refuses with 400 a history that `history_fault` refuses.
+`/v1/chat/completions` and `/v1/models` are OpenAI's API; `/api/chat`, `/api/tags`, `/api/show`, `/api/version` are
+Ollama's. A history with a `history_fault` gets the status 400.
 """
 
 import asyncio
@@ -30,13 +30,13 @@ from gadget_ai.testing.wire import CREATED, OllamaWire, OpenAIWire
 
 _READ_BYTES = 65_536
 _CLOSE_S = 2.0
-"""How long leaving the server waits for its connections to end."""
+"""How long the server waits at its end for the connections to close."""
 
 
 class ScriptedServer:
-    """Serves `script`, or one script a model name. An async context manager.
+    """An async context manager that serves `script`, or one script per model name.
 
-    `requests` are the chat requests so far; `disconnected` counts the clients that left in the middle of an answer.
+    `requests` are the chat requests so far; `disconnected` counts the clients that disconnected during an answer.
     """
 
     def __init__(self, script: Script | Mapping[str, Script], *, port: int = 0) -> None:
@@ -46,7 +46,7 @@ class ScriptedServer:
         self._scripts = {"scripted": script} if isinstance(script, Script) else dict(script)
         self._any_model = script if isinstance(script, Script) else None
         self._port = port
-        self._left = asyncio.Event()
+        self._has_disconnected = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -57,7 +57,7 @@ class ScriptedServer:
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends the connections, in bounded time. Raises what a callable script raised."""
+        """Closes the connections in bounded time. Raises the exception of a callable script."""
         self._server.close()
         tasks = list(self._tasks)
         for task in tasks:
@@ -71,7 +71,7 @@ class ScriptedServer:
 
     @property
     def root_url(self) -> str:
-        """For Ollama."""
+        """The base URL for Ollama."""
         return f"http://127.0.0.1:{self._port}"
 
     @property
@@ -79,12 +79,12 @@ class ScriptedServer:
         return f"{self.root_url}/v1"
 
     async def wait_disconnected(self, timeout_s: float = 5.0) -> None:
-        """Returns when a client has left in the middle of an answer. Raises TimeoutError."""
+        """Waits until a client has disconnected during an answer. Raises TimeoutError."""
         async with asyncio.timeout(timeout_s):
-            await self._left.wait()
+            await self._has_disconnected.wait()
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # Not left to the stream protocol, which logs a cancelled handler as an error (Python 3.11).
+        # The stream protocol would log a cancelled handler as an error (Python 3.11), so this makes its own task.
         self.connections += 1
         task = asyncio.create_task(self._serve(reader, writer))
         self._tasks.add(task)
@@ -102,14 +102,14 @@ class ScriptedServer:
                 pass
         except (ConnectionError, h11.ProtocolError):
             pass
-        except _ClientLeft:
+        except _ClientDisconnected:
             self.disconnected += 1
-            self._left.set()
+            self._has_disconnected.set()
         finally:
             writer.close()
 
     async def _exchange(self, connection: "_Connection") -> bool:
-        """One request and its response; False when the connection is over."""
+        """Handles one request. Returns False when the connection has ended."""
         received = await connection.request()
         if received is None:
             return False
@@ -176,12 +176,12 @@ class ScriptedServer:
         return 404, {"error": {"message": f"there is no {path} here"}}
 
 
-class _ClientLeft(Exception):
-    """The client closed its connection in the middle of an answer."""
+class _ClientDisconnected(Exception):
+    """The client closed its connection during an answer."""
 
 
 class _Connection:
-    """One client. While an answer is on its way the next read tells that the client has left."""
+    """The connection of one client. A read during an answer detects that the client has disconnected."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -189,7 +189,7 @@ class _Connection:
         self._http = h11.Connection(h11.SERVER)
 
     async def request(self) -> tuple[str, str, dict[str, str], bytes] | None:
-        """Method, path, headers and body; None when the client is done with this connection."""
+        """Returns method, path, headers and body; None when the client has closed the connection."""
         head: h11.Request | None = None
         body: list[bytes] = []
         while True:
@@ -217,7 +217,7 @@ class _Connection:
         await self._write(h11.EndOfMessage())
 
     async def respond(self, status: int, document: Any, headers: Mapping[str, str] | None = None) -> None:
-        """A whole response; `document` is JSON, or bytes as they are."""
+        """Sends a whole response; `document` is JSON, or bytes that are sent unchanged."""
         body = document if isinstance(document, bytes) else orjson.dumps(document)
         sent = {"content-type": "application/json", **(headers or {}), "content-length": str(len(body))}
         await self.begin(status, sent)
@@ -225,12 +225,12 @@ class _Connection:
         await self.end()
 
     async def pause(self, seconds: float) -> None:
-        """Raises `_ClientLeft` as soon as the client goes."""
+        """Waits. Raises `_ClientDisconnected` as soon as the client disconnects."""
         try:
             async with asyncio.timeout(seconds):
-                # No client of ours pipelines: what comes in the middle of an answer is the end of the connection.
+                # Our clients do not pipeline requests, so a read during an answer ends only with the connection.
                 await self._reader.read(1)
-                raise _ClientLeft
+                raise _ClientDisconnected
         except TimeoutError:
             return
 
@@ -240,7 +240,7 @@ class _Connection:
         self._writer.transport.abort()
 
     def next_cycle(self) -> bool:
-        """Whether the connection takes another request."""
+        """Prepares the connection for the next request. Returns False when there can be none."""
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
@@ -248,14 +248,14 @@ class _Connection:
 
     async def _write(self, event: h11.Response | h11.Data | h11.EndOfMessage) -> None:
         if self._reader.at_eof():
-            raise _ClientLeft
+            raise _ClientDisconnected
         data = self._http.send(event)
         if data:
             self._writer.write(data)
         try:
             await self._writer.drain()
         except ConnectionError:
-            raise _ClientLeft from None
+            raise _ClientDisconnected from None
 
 
 def _refusal(api: str, status: int, message: str) -> Reply:

@@ -1,4 +1,4 @@
-"""A scripted reply as bytes, in the streaming form of either API."""
+"""Encodes a scripted reply as bytes, in the streaming format of either API."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ _OPENAI_REASONS = {
 
 
 class OpenAIWire:
-    """Server-sent events of `/v1/chat/completions`."""
+    """The server-sent events of `/v1/chat/completions`."""
 
     content_type = "text/event-stream"
 
@@ -74,7 +74,7 @@ class OpenAIWire:
 
 
 class OllamaWire:
-    """The NDJSON lines of `/api/chat`. Calls leave whole, when their last piece has come."""
+    """The NDJSON lines of `/api/chat`. A call is sent as a whole, after its last delta."""
 
     content_type = "application/x-ndjson"
 
@@ -97,7 +97,7 @@ class OllamaWire:
 
     def end(self, reply: Reply) -> bytes:
         usage = reply.usage(self._request)
-        # Ollama says `stop` after tool calls too.
+        # Ollama sends `stop` after tool calls, too.
         reason = "length" if reply.finish is FinishReason.LENGTH else "stop"
         last = {
             "done": True,

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from gadget_api.errors import ErrorCode, GadgetError, Unavailable, refusal
+from gadget_api.errors import ErrorCode, GadgetError, Unavailable, error_from_response
 from gadget_api.protocol import API_PREFIX
 
 _TIMEOUT = httpx.Timeout(30.0, connect=5.0)
@@ -56,7 +56,7 @@ class ApiClient:
         try:
             async with self._http.stream("GET", path, params=query) as response:
                 if not response.is_success:
-                    raise refusal(response.status_code, await response.aread(), self.server)
+                    raise error_from_response(response.status_code, await response.aread(), self.server)
                 async for piece in response.aiter_text():
                     yield piece
         except httpx.HTTPError as exc:
@@ -83,4 +83,4 @@ class ApiClient:
             ) from exc
         if response.is_success:
             return response.json() if response.content else None
-        raise refusal(response.status_code, response.content, self.server)
+        raise error_from_response(response.status_code, response.content, self.server)

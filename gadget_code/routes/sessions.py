@@ -12,7 +12,7 @@ from gadget_api.model import utc_now
 from gadget_api.permissions import PermissionLevel
 from gadget_api.queue import NewQueueOrder, Queue
 from gadget_api.session_list import ListedSession
-from gadget_api.sessions import ChatSession, Fallbacks, NewSession, SessionChanges, mode_of, settled
+from gadget_api.sessions import ChatSession, Fallbacks, NewSession, SessionChanges, mode_of, resolve_level
 from gadget_api.turns import ChatTurn, ChatTurnStatus
 from gadget_code.routes.access import DEFAULT_LIMIT, CurrentUser, DroneCaller, IdeCaller, Limit, WithService
 from gadget_code.service import Service
@@ -52,7 +52,7 @@ async def create_session(new: NewSession, caller: IdeCaller, user: CurrentUser, 
     """Without a name, its first turn gives it one; without a level and a mode, it has the user's own level."""
     await _check(service, caller.user, project=new.project, provider=new.provider, drone=new.drone)
     await _check_fallbacks(service, caller.user, new.fallbacks)
-    level = settled(new.mode, new.level, user.level)
+    level = resolve_level(new.mode, new.level, user.level)
     given = {**dict(new), "name": new.name or NAMELESS, "level": level, "mode": mode_of(level)}
     session = ChatSession(id=new_id(), created_at=utc_now(), user=caller.user, wants_title=new.name is None, **given)
     await service.store.sessions.insert(session)
@@ -79,7 +79,7 @@ async def change_session(
         given["wantsTitle"] = False
     if changes.mode is not None or changes.level is not None:
         own = user.level if before.level is PermissionLevel.PLAN else before.level
-        level = settled(changes.mode, changes.level, own)
+        level = resolve_level(changes.mode, changes.level, own)
         given |= {"level": level, "mode": mode_of(level)}
     if changes.archived is not None:
         given["archivedAt"] = (before.archived_at or utc_now()) if changes.archived else None

@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from gadget_api.commands import Done, NewContinue, NewSteer
+from gadget_api.commands import NewContinue, NewSteer, OkReply
 from gadget_api.errors import NotFound
 from gadget_api.events import AnyTurnEvent
 from gadget_api.ids import new_id
@@ -91,30 +91,30 @@ def _page(bodies: list[str], next_cursor: int | None) -> Response:
 
 
 @router.post("/{turn_id}/cancel")
-async def cancel_turn(turn_id: str, caller: IdeCaller, service: WithService) -> Done:
+async def cancel_turn(turn_id: str, caller: IdeCaller, service: WithService) -> OkReply:
     await service.verbs.cancel(caller.user, turn_id)
-    return Done()
+    return OkReply()
 
 
 @router.post("/{turn_id}/seen")
-async def see_turn(turn_id: str, caller: IdeCaller, service: WithService) -> Done:
+async def see_turn(turn_id: str, caller: IdeCaller, service: WithService) -> OkReply:
     """The user has looked at the turn: its `unusualAt` becomes null, until the turn has used twice as much."""
     turn = await service.store.turns.owned(caller.user, turn_id)
     await service.rooms.tell_turn(await service.store.turns.seen(turn))
-    return Done()
+    return OkReply()
 
 
 @router.post("/{turn_id}/steer")
-async def steer_turn(turn_id: str, new: NewSteer, caller: IdeCaller, service: WithService) -> Done:
+async def steer_turn(turn_id: str, new: NewSteer, caller: IdeCaller, service: WithService) -> OkReply:
     await service.verbs.steer(caller.user, turn_id, new.content, new.steer_id or new_id())
-    return Done()
+    return OkReply()
 
 
 @router.post("/{turn_id}/continue")
-async def continue_turn(turn_id: str, new: NewContinue, caller: IdeCaller, service: WithService) -> Done:
+async def continue_turn(turn_id: str, new: NewContinue, caller: IdeCaller, service: WithService) -> OkReply:
     """Goes on with a turn whose drone is lost, from its last step, on another drone."""
     await service.verbs.move(caller.user, turn_id, new.drone_id)
-    return Done()
+    return OkReply()
 
 
 @router.put("/{turn_id}/blobs/{blob_id}", status_code=204)

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from gadget_api import commands as c
 from gadget_api.drones import DroneRegistration, DroneStatus
-from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput, NotAllowed, Unavailable, failure
+from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput, NotAllowed, Unavailable, error_reply
 from gadget_api.events import EVENT_TYPES
 from gadget_api.inquiries import Answer
 from gadget_api.model import WireModel, utc_now
@@ -65,15 +65,15 @@ def register(service: Service, connections: Connections) -> None:
             if event is None:
                 raise InvalidInput(f"No event {name!r:.60} is taken on this connection.", ErrorCode.UNKNOWN_EVENT)
             reply = await (drone if connection.is_drone else ide)[name](connection, _validated(event, payload))
-            return (reply or c.Done()).to_wire()
+            return (reply or c.OkReply()).to_wire()
         except GadgetError as exc:
             # Of these there are as many, and as long, as a client likes.
             level = logging.DEBUG if exc.code in _AT_WILL else logging.INFO
             log.log(level, "%.60r: %s", name, exc.code)
-            return failure(exc)
+            return error_reply(exc)
         except Exception:
             log.exception("%.60r failed", name)
-            return failure(GadgetError(ErrorCode.INTERNAL, "Something failed here; see the server's log."))
+            return error_reply(GadgetError(ErrorCode.INTERNAL, "Something failed here; see the server's log."))
 
     for name in from_ide.keys() | from_drone.keys():
         server.on(name, _behind(door, name))

@@ -14,7 +14,7 @@ from gadget_api.drones import DroneStatus
 from gadget_api.errors import GadgetError, InvalidInput, NotFound
 from gadget_api.model import WireModel
 from gadget_api.sessions import ChatSession
-from gadget_api.terminals import HEARD_S
+from gadget_api.terminals import LISTENER_TTL_S
 from gadget_api.work_order import OrderProject
 from gadget_code.service import Service
 from gadget_code.sockets.connections import MAX_ATTACHED, Connection, Connections
@@ -40,7 +40,7 @@ def drone_terminals(service: Service) -> dict[str, Handler]:
 async def keep_heard(service: Service, connections: Connections) -> None:
     """Tells drones, in time, to which of their terminals sockets of this process listen."""
     while True:
-        await asyncio.sleep(HEARD_S / 3)
+        await asyncio.sleep(LISTENER_TTL_S / 3)
         for drone, terminals in connections.attached().items():
             try:
                 heard = t.TerminalsHeard(terminal_ids=tuple(terminals)[:1000])
@@ -75,7 +75,7 @@ class _IdeTerminals:
 
     async def list(self, connection: Connection, ask: t.ListTerminals) -> t.TerminalList:
         drone = await self._host(connection, ask.chat_session_id)
-        here = await self._rooms.ask_drone(drone, "listTerminals", ask, t.TerminalsHere, timeout=CALL_S)
+        here = await self._rooms.ask_drone(drone, "listTerminals", ask, t.DroneTerminals, timeout=CALL_S)
         return t.TerminalList(drone_id=drone, terminals=here.terminals)
 
     async def open(self, connection: Connection, ask: t.OpenTerminal) -> t.TerminalOpened:

@@ -12,7 +12,7 @@ A delta has `expireAt`, too: MongoDB deletes it some time after that. The steps 
 deltas said, stay as long as their session.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -22,14 +22,14 @@ from pymongo import IndexModel
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import BulkWriteError, OperationFailure
 
-from gadget_api.events import CONTENT_TYPES, DELTA_TYPES, HISTORY_TYPES
+from gadget_api.events import DELTA_TYPES, HISTORY_TYPES, SHOWN_TYPES
 from gadget_api.model import utc_now
 from gadget_code.store.records import SCHEMA_VERSION, Document, store_errors
 from gadget_code.store.together import Together
 
 _DUPLICATE_KEY = 11000
 
-_CONTENT: Document = {"type": {"$in": list(CONTENT_TYPES)}}
+_CONTENT: Document = {"type": {"$in": list(SHOWN_TYPES)}}
 
 INDEXES = [
     IndexModel([("turn", 1), ("seq", 1)], name="content", partialFilterExpression=_CONTENT),
@@ -165,11 +165,11 @@ class EventStore:
         return self._of_types(HISTORY_TYPES, turn, after, up_to, batch)
 
     def content(self, turn: str, *, after: int = 0, up_to: int, batch: int = 200) -> AsyncIterator[StoredEvent]:
-        """A turn's `CONTENT_TYPES` events after a seq, in order."""
-        return self._of_types(CONTENT_TYPES, turn, after, up_to, batch)
+        """A turn's `SHOWN_TYPES` events after a seq, in order."""
+        return self._of_types(SHOWN_TYPES, turn, after, up_to, batch)
 
     async def _of_types(
-        self, types: Sequence[str], turn: str, after: int, up_to: int, batch: int
+        self, types: Collection[str], turn: str, after: int, up_to: int, batch: int
     ) -> AsyncIterator[StoredEvent]:
         # The index's own words, too: MongoDB does not see that these are among its types, and would read it whole.
         its = {"$and": [_CONTENT, {"type": {"$in": list(types)}}]}

@@ -8,7 +8,7 @@ from typing import Any
 from pymongo import IndexModel, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 
-from gadget_api.budgets import Spent
+from gadget_api.budgets import BudgetUsage
 from gadget_api.drones import DroneRegistration
 from gadget_api.errors import Conflict, NotFound
 from gadget_api.ids import first_id, id_after, new_id
@@ -237,7 +237,7 @@ class TurnStore(Records[ChatTurn]):
         kept = {document["store"]["take"] async for document in self.collection.find(its, {"store.take": 1})}
         return [one.id in kept for one in taken]
 
-    async def spent_before(self, turn: ChatTurn) -> Spent:
+    async def spent_before(self, turn: ChatTurn) -> BudgetUsage:
         """What the session's turns before this one have used; those that were taken back have cost, too."""
         ms = {"$subtract": ["$stats.durationMs", {"$ifNull": ["$store.waitedMs", 0]}]}
         begun = {"session": turn.session, "_id": {"$lt": turn.id}, "lastSeq": {"$gt": 1}, **PAID}
@@ -252,11 +252,11 @@ class TurnStore(Records[ChatTurn]):
                 await self.collection.aggregate([{"$match": begun}, {"$group": {"_id": None, **sums}}], hint="session")
             ).to_list()
         if not rows:
-            return Spent()
+            return BudgetUsage()
         [row] = rows
-        return Spent(steps=row["steps"], tokens=row["tokens"], usd=row["usd"], minutes=row["ms"] / 60_000)
+        return BudgetUsage(steps=row["steps"], tokens=row["tokens"], usd=row["usd"], minutes=row["ms"] / 60_000)
 
-    async def usual(self, turn: ChatTurn) -> Spent:
+    async def usual(self, turn: ChatTurn) -> BudgetUsage:
         """The most of each that one of the session's newest finished turns before this one used; of
         the user's, where the session has few."""
         before = {"_id": {"$lt": turn.id}, "status": ChatTurnStatus.FINISHED}
@@ -267,7 +267,7 @@ class TurnStore(Records[ChatTurn]):
         stats = [document["stats"] for document in found]
         waited_ms = [document.get("store", {}).get("waitedMs", 0) for document in found]
         worked_ms = [one["durationMs"] - waited for one, waited in zip(stats, waited_ms, strict=True)]
-        return Spent(
+        return BudgetUsage(
             steps=max((one["stepCount"] for one in stats), default=0),
             tokens=max((one["inputTokens"] + one["responseTokens"] for one in stats), default=0),
             usd=max((one["cost"] or 0.0 for one in stats), default=0.0),

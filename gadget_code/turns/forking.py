@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import orjson
 
 from gadget_api.errors import Conflict, ErrorCode, GadgetError
+from gadget_api.events import EVENT_TYPES
 from gadget_api.ids import new_id
 from gadget_api.model import utc_now
 from gadget_api.sessions import ChatSession, ForkedFrom
@@ -16,8 +17,6 @@ from gadget_code.store.events import StoredEvent
 
 log = logging.getLogger(__name__)
 
-_LEFT_OUT = frozenset({"thinking", "response", "toolOutput", "inquiryAsked", "inquiryAnswered", "titled"})
-"""What later events hold whole, what was settled between the user and the other session, and its name."""
 _BATCH_BYTES = 4 * 1024 * 1024
 
 
@@ -72,7 +71,7 @@ async def _copy_events(store: Store, turn: ChatTurn, copy: str, session: str) ->
     batch: list[StoredEvent] = []
     size = 0
     async for event in store.events.replay(turn.id, 0, up_to=turn.last_seq):
-        if event.type in _LEFT_OUT:
+        if not EVENT_TYPES[event.type].is_forked:
             continue
         body = orjson.dumps({**event.parsed(), "turnId": copy, "chatSessionId": session}).decode()
         batch.append(StoredEvent(event.seq, event.epoch, event.type, body))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gadget_api.events import HISTORY_TYPES, Compacted, Steered, Step, ToolCall, turn_event
+from gadget_api.events import TurnEvent, turn_event
 from gadget_api.history import HistoryPage, TurnHistory, interrupted_results, prompt_messages, work_messages
 from gadget_api.messages import Compaction, Message
 from gadget_api.turns import ChatTurn
@@ -21,12 +21,10 @@ async def history_page(store: Store, session: str, *, after_turn: str | None, up
     size = 0
     turns = await store.turns.in_order(session, after=after_turn, up_to=up_to.id, limit=_PAGE_TURNS + 1)
     for turn in turns[:_PAGE_TURNS]:
-        events: list[Step | ToolCall | Steered | Compacted] = []
+        events: list[TurnEvent] = []
         async for stored in store.events.history(turn.id, up_to=turn.last_seq):
             size += len(stored.body)
-            event = turn_event.validate_json(stored.body)
-            assert isinstance(event, Step | ToolCall | Steered | Compacted), HISTORY_TYPES
-            events.append(event)
+            events.append(turn_event.validate_json(stored.body))
         size += len(turn.prompts.user)
         items.append(TurnHistory(turn_id=turn.id, messages=tuple(_messages(turn, events, turn.id != up_to.id))))
         if size > _PAGE_BYTES:
@@ -35,9 +33,7 @@ async def history_page(store: Store, session: str, *, after_turn: str | None, up
     return HistoryPage(items=tuple(items), next_cursor=items[-1].turn_id if more else None)
 
 
-def _messages(
-    turn: ChatTurn, events: Sequence[Step | ToolCall | Steered | Compacted], is_over: bool
-) -> list[Message | Compaction]:
+def _messages(turn: ChatTurn, events: Sequence[TurnEvent], is_over: bool) -> list[Message | Compaction]:
     messages = prompt_messages(turn.prompts.user, turn.prompts.images)
     messages.extend(work_messages(events, is_over=is_over))
     if is_over:

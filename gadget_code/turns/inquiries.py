@@ -4,7 +4,7 @@ import asyncio
 import logging
 from contextlib import suppress
 
-from gadget_api.commands import InquiryChanged, PutAnswer, SessionUpdated
+from gadget_api.commands import DeliverAnswer, InquiryChanged, SessionUpdated
 from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput, NotFound
 from gadget_api.inquiries import FOR_PROJECT, FOR_SESSION, Answer, Inquiry, InquiryKind, InquiryStatus
 from gadget_api.permissions import MAX_RULES, Decision, Rule, Rules
@@ -68,7 +68,7 @@ class Inquiries:
         turn = await self._store.turns.find({"_id": inquiry.turn})
         if turn is None or turn.status.is_over or turn.drone is None or inquiry.answer is None:
             return
-        message = PutAnswer(turn_id=turn.id, inquiry_id=inquiry.id, status=inquiry.status, answer=inquiry.answer)
+        message = DeliverAnswer(turn_id=turn.id, inquiry_id=inquiry.id, status=inquiry.status, answer=inquiry.answer)
         try:
             await self._rooms.call_drone(turn.drone, "answerInquiry", message)
         except GadgetError as exc:

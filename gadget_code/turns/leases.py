@@ -11,8 +11,8 @@ from typing import Any
 
 from gadget_api.commands import (
     CrashRecoveryResponse,
+    DeliverSteer,
     DroneStatusChanged,
-    PutSteer,
     RecoveryAction,
     RequestCrashRecovery,
     SessionLockChanged,
@@ -186,7 +186,7 @@ class Leases:
         """Brings a message to the turn's drone; where that fails, the drone gets it with its next connection."""
         if turn.drone is None:
             return
-        message = PutSteer(turn_id=turn.id, **dict(steer))
+        message = DeliverSteer(turn_id=turn.id, **dict(steer))
         try:
             await self._rooms.call_drone(turn.drone, "steerTurn", message)
         except GadgetError as exc:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from gadget_api.budgets import Budget, Spent
+from gadget_api.budgets import Budget, BudgetUsage
 from gadget_api.errors import NotFound
 from gadget_api.inquiries import InquiryStatus
 from gadget_api.providers import ModelParams
@@ -43,7 +43,7 @@ class Orders:
             self.store.turns.before(turn),
             self.store.turns.usual(turn),
         )
-        session_budget = session.budget.or_else(user.session_budget).or_else(self.settings.session_budget)
+        session_budget = session.budget.with_defaults(user.session_budget).with_defaults(self.settings.session_budget)
         return WorkOrder(
             # One turn is one order, however often it is offered.
             work_order_id=turn.id,
@@ -70,9 +70,9 @@ class Orders:
             resume=await self._resume_point(turn) if turn.last_seq else None,
             policy=policy_by(session, project, user, install),
             fallbacks=await self._fallbacks(session, turn.effort),
-            turn_budget=session.turn_budget.or_else(user.turn_budget).or_else(self.settings.turn_budget),
+            turn_budget=session.turn_budget.with_defaults(user.turn_budget).with_defaults(self.settings.turn_budget),
             session_budget=session_budget,
-            session_spent=Spent() if session_budget.is_unlimited else await self.store.turns.spent_before(turn),
+            session_spent=BudgetUsage() if session_budget.is_unlimited else await self.store.turns.spent_before(turn),
             unusual=_unusual(self.settings.unusual_turn, usual),
             answer_within_s=int(self.settings.answer_hours * 3600),
             steers=turn.steers,
@@ -139,7 +139,7 @@ def worked_ms(first: datetime, last: datetime, waits: Iterable[tuple[datetime, d
     return max(0, int(worked * 1000))
 
 
-def _unusual(least: Budget, usual: Spent) -> Budget:
+def _unusual(least: Budget, usual: BudgetUsage) -> Budget:
     """From where on a turn is unusual: `least` at least, and far above what is usual."""
     return Budget(
         steps=max(least.steps, _FAR * usual.steps) if least.steps is not None else None,

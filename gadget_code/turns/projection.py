@@ -5,16 +5,12 @@ from typing import Any
 
 from gadget_api.checkpoints import CheckpointTaken
 from gadget_api.events import (
-    DELTA_TYPES,
     TURN_UNUSUAL,
     Checkpoint,
-    Compacted,
     InquiryAnswered,
     InquiryAsked,
     Notice,
     Step,
-    Titled,
-    ToolCall,
     TurnEvent,
     WorkOrderComplete,
 )
@@ -27,7 +23,7 @@ def after_events(
 ) -> ChatTurn:
     """`turn` with its next events taken in, at least one."""
     for event in events[:-1]:
-        if event.type not in DELTA_TYPES:  # of those, a number is all that stays
+        if not event.is_delta:  # of those, a number is all that stays
             turn = after_event(turn, event, price(event))
     return after_event(turn, events[-1], price(events[-1]))
 
@@ -41,10 +37,7 @@ def after_event(turn: ChatTurn, event: TurnEvent, price: ModelPrice | None) -> C
             changes = {
                 "thinking": event.message.thinking,
                 "response": event.message.content,
-                "stats": event.counted(turn.stats, price),
             }
-        case ToolCall() | Compacted() | Titled():
-            changes = {"stats": event.counted(turn.stats, price)}
         case InquiryAsked():
             changes = {"inquiry": event.inquiry.id}
         case InquiryAnswered() if turn.inquiry == event.answer.inquiry_id:
@@ -68,7 +61,8 @@ def after_event(turn: ChatTurn, event: TurnEvent, price: ModelPrice | None) -> C
             }
         case _:
             changes = {}
-    return turn.model_copy(update={**changes, "last_seq": event.seq})
+    stats = event.counted(turn.stats, price)
+    return turn.model_copy(update={"stats": stats, **changes, "last_seq": event.seq})
 
 
 def _before(first: CheckpointTaken) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from gadget_api.events import InquiryAnswered, InquiryAsked, Steered, Step, TurnEvent, WorkOrderComplete
+from gadget_api.events import Step, TurnEvent, WorkOrderComplete
 from gadget_api.providers import ModelPrice
 from gadget_api.turns import ChatTurn
 from gadget_code.store.events import StoredEvent
@@ -18,8 +18,6 @@ STORES_S = 1.0
 """A database that has stored something in this time does store."""
 _GROUP_EVENTS = 500
 _GROUP_BYTES = 4 * 1024 * 1024  # far under the 48 MB a MongoDB message may have
-_URGENT = (InquiryAsked, InquiryAnswered, Steered, WorkOrderComplete)
-"""Somebody waits for an end, a question, a message to be before the model."""
 _URGENT_BYTES = 256 * 1024
 """The drone that has sent so much waits for it to be acknowledged, or soon will."""
 _UNSTORED_BYTES = 16 * 1024 * 1024
@@ -83,7 +81,7 @@ class Stream:
         self.unstored.append((stored, event))
         self._unstored_bytes += len(stored.body)
         self.backlog.events += 1
-        if self._unstored_bytes > _URGENT_BYTES or isinstance(event, _URGENT):
+        if self._unstored_bytes > _URGENT_BYTES or event.is_urgent:
             self.hurry()
 
     def next_group(self) -> list[tuple[StoredEvent, TurnEvent]]:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from gadget_api.events import (
-    DELTA_TYPES,
     Checkpoint,
     Compacted,
     InquiryAnswered,
@@ -54,7 +53,7 @@ class _Reader:
         self._inquiries: dict[str, tuple[Inquiry, datetime]] = {}
 
     def read(self, event: TurnEvent) -> Iterator[Span]:
-        assert event.type not in DELTA_TYPES
+        assert not event.is_delta
         begun = self._last or event.at
         match event:
             case ToolStarted():

@@ -7,7 +7,7 @@ twice as much.
 import time
 from typing import Protocol
 
-from gadget_api.budgets import Spent
+from gadget_api.budgets import BudgetUsage
 from gadget_api.events import TURN_UNUSUAL, Notice
 from gadget_api.inquiries import InquiryKind
 from gadget_api.turns import TurnStats
@@ -51,7 +51,7 @@ class OrderBudget:
             await self._inquiries.may_go_on(InquiryKind.BUDGET, f"budget {self._grants}", title)
             self._grants += 1
 
-    def _used_up(self, spent: Spent) -> str | None:
+    def _used_up(self, spent: BudgetUsage) -> str | None:
         order = self._order
         if (what := order.turn_budget.used_up(spent, self._grants)) is not None:
             return f"This turn has used up its budget: {what}."
@@ -59,7 +59,7 @@ class OrderBudget:
             return f"The session has used up its budget: {what}."
         return None
 
-    def _newly_unusual(self, spent: Spent) -> str | None:
+    def _newly_unusual(self, spent: BudgetUsage) -> str | None:
         """What is unusual and was not noticed before, in words."""
         unusual = None
         while (what := self._order.unusual.exceeded(spent, self._unusual_from)) is not None:
@@ -67,10 +67,10 @@ class OrderBudget:
             self._unusual_from *= 2
         return unusual
 
-    def _spent(self, stats: TurnStats) -> Spent:
+    def _spent(self, stats: TurnStats) -> BudgetUsage:
         before_s = self._order.resume.worked_ms / 1000 if self._order.resume is not None else 0.0
         worked_s = before_s + time.monotonic() - self._begun - self._inquiries.waited_s
-        return Spent(
+        return BudgetUsage(
             steps=stats.step_count,
             tokens=stats.input_tokens + stats.response_tokens,
             usd=stats.cost or 0.0,

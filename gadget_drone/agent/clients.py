@@ -5,7 +5,7 @@ import asyncio
 from collections import OrderedDict
 
 from gadget_ai.client import ChatClient
-from gadget_ai.connect import connect, load
+from gadget_ai.factory import create_client, load_sdk
 from gadget_ai.images import LoadImage
 from gadget_api.work_order import OrderProvider
 
@@ -19,11 +19,11 @@ class Clients:
         """By all that makes one: a changed key or setting is another client."""
 
     async def of(self, provider: OrderProvider) -> ChatClient:
-        """Raises LLMError, as `connect`."""
+        """Raises LLMError, as `create_client`."""
         client = self._clients.get(provider)
         if client is None:
-            await asyncio.to_thread(load, provider.sdk)
-            client = self._clients[provider] = connect(provider, load_image=self._load_image)
+            await asyncio.to_thread(load_sdk, provider.sdk)
+            client = self._clients[provider] = create_client(provider, load_image=self._load_image)
         self._clients.move_to_end(provider)
         return client
 

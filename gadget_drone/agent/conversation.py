@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from gadget_ai.client import ChatClient, Encoded
 from gadget_ai.transcript import Transcript
-from gadget_api.history import read_by_model
+from gadget_api.history import messages_for_model
 from gadget_api.messages import Compaction, Message, ModelMessage, SystemMessage, ToolCallRequest, ToolMessage
 
 
@@ -19,7 +19,7 @@ class Log:
 
     def add(self, entry: Message | Compaction) -> None:
         if isinstance(entry, Compaction):
-            self._encode(self._client, read_by_model([*self.messages, entry]))
+            self._encode(self._client, messages_for_model([*self.messages, entry]))
         else:
             self.messages.append(entry)
             self.transcript.add(entry)

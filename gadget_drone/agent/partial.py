@@ -3,11 +3,11 @@
 import orjson
 
 from gadget_ai.client import Restarted, TextDelta, ThinkingDelta
-from gadget_ai.collect import MAX_ANSWER_BYTES, Answer, Live
+from gadget_ai.collect import MAX_MODEL_ANSWER_BYTES, LiveChunk, ModelAnswer
 from gadget_api.messages import AssistantMessage, FinishReason, Usage
 from gadget_drone.clip import clip
 
-_CLIPPED_BYTES = MAX_ANSWER_BYTES // 12
+_CLIPPED_BYTES = MAX_MODEL_ANSWER_BYTES // 12
 """Of each of the two texts, when both do not fit: no byte of UTF-8 is more than six in JSON."""
 
 
@@ -16,7 +16,7 @@ class PartialAnswer:
         self._thinking: list[str] = []
         self._content: list[str] = []
 
-    def take(self, live: Live) -> None:
+    def take(self, live: LiveChunk) -> None:
         match live:
             case TextDelta(content):
                 self._content.append(content)
@@ -27,15 +27,15 @@ class PartialAnswer:
                 self._content.clear()
 
     @property
-    def answer(self) -> Answer | None:
+    def answer(self) -> ModelAnswer | None:
         """Without tool calls and usage, and small enough for an event; None when nothing was said."""
         thinking, content = _text(self._thinking), _text(self._content)
         if not thinking and not content:
             return None
-        if len(orjson.dumps([thinking, content])) > MAX_ANSWER_BYTES:
+        if len(orjson.dumps([thinking, content])) > MAX_MODEL_ANSWER_BYTES:
             thinking, content = clip(thinking, _CLIPPED_BYTES), clip(content, _CLIPPED_BYTES)
         message = AssistantMessage(thinking=thinking, content=content)
-        return Answer(message, Usage(), FinishReason.INTERRUPTED)
+        return ModelAnswer(message, Usage(), FinishReason.INTERRUPTED)
 
 
 def _text(pieces: list[str]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gadget_ai.client import ModelNotice, Restarted, TextDelta, ThinkingDelta, ToolSpec
-from gadget_ai.collect import Answer, Live, answer
+from gadget_ai.collect import LiveChunk, ModelAnswer, ask_model
 from gadget_ai.errors import LLMError
 from gadget_api.events import Notice, Steered, Step
 from gadget_api.messages import ModelMessage, UserMessage
@@ -89,7 +89,7 @@ class AgentRun:
         self.emit(Steered, steer_id=steer.steer_id, content=steer.content, origin=steer.origin)
         self.conversation.add(UserMessage(content=steer.content))
 
-    async def _ask(self) -> Answer:
+    async def _ask(self) -> ModelAnswer:
         """One answer, from the first model that gives one."""
         self.tools.before_answer()
         await self.window.fit()
@@ -122,11 +122,11 @@ class AgentRun:
         await self.window.fit()
         return True
 
-    async def _call(self, partial: PartialAnswer) -> Answer:
+    async def _call(self, partial: PartialAnswer) -> ModelAnswer:
         """One model call, its thinking and text streamed as they come."""
         emit = self.emit
 
-        def show(live: Live) -> None:
+        def show(live: LiveChunk) -> None:
             partial.take(live)
             match live:
                 case TextDelta(content):
@@ -139,7 +139,7 @@ class AgentRun:
                     message = f"{error.message} Trying again in {delay_s:.0f} s (attempt {attempt})."
                     emit(Notice, level="warning", code="retrying", message=message)
 
-        return await answer(
+        return await ask_model(
             self.models.client,
             self.conversation.encoded,
             self.tools.specs,
@@ -147,7 +147,7 @@ class AgentRun:
             used_call_ids=self.conversation.used_call_ids,
         )
 
-    def _emit_step(self, made: Answer) -> None:
+    def _emit_step(self, made: ModelAnswer) -> None:
         self.emit(
             Step,
             index=self.conversation.step_count + 1,

@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import suppress
 
-from gadget_ai.collect import answer
+from gadget_ai.collect import ask_model
 from gadget_ai.errors import LLMError
 from gadget_ai.retry import RetryPolicy
 from gadget_api.events import Titled
@@ -42,7 +42,7 @@ class Title:
         prompt = UserMessage(content=self._prompt[:_MAX_PROMPT_CHARS])
         encoded = [client.encode(SystemMessage(content=_ASK)), client.encode(prompt)]
         with suppress(LLMError):
-            said = await answer(client, encoded, (), on_live=lambda _: None, retry=RetryPolicy(retries=0))
+            said = await ask_model(client, encoded, (), on_live=lambda _: None, retry=RetryPolicy(retries=0))
             return said.message.content, said.usage
         return "", Usage()
 

@@ -12,7 +12,7 @@ from gadget_ai.client import ToolSpec
 from gadget_api.events import BlobRef, ToolCall, ToolStarted
 from gadget_api.ids import new_id
 from gadget_api.images import ImageRef
-from gadget_api.messages import INTERRUPTED, ToolCallRequest, ToolMessage
+from gadget_api.messages import INTERRUPTED_RESULT, ToolCallRequest, ToolMessage
 from gadget_api.traces import Tracer
 from gadget_api.turns import Steer, SteerOrigin
 from gadget_drone.agent.conversation import Conversation
@@ -89,7 +89,7 @@ class ToolRunner:
             permitted: list[tuple[ToolCallRequest, Permit]] = []
             for call in batch:
                 if call.call_id in started_before and self._changes(call):
-                    self._finish(conversation, call, ToolResult(INTERRUPTED, is_error=True), 0)
+                    self._finish(conversation, call, ToolResult(INTERRUPTED_RESULT, is_error=True), 0)
                     continue
                 await self.repeats.before_call(call)
                 permitted += await self._permitted(conversation, call)

@@ -4,7 +4,7 @@ says so."""
 from collections.abc import Callable, Sequence
 
 from gadget_ai.client import ToolSpec
-from gadget_ai.collect import answer
+from gadget_ai.collect import ask_model
 from gadget_ai.errors import LLMError
 from gadget_ai.retry import RetryPolicy
 from gadget_api.errors import ErrorCode
@@ -115,6 +115,6 @@ class Window:
     async def _say(self, messages: list[Message]) -> str:
         client = self._models.client
         encoded = [client.encode(message) for message in messages]
-        said = await answer(client, encoded, (), on_live=lambda _: None, retry=_RETRY)
+        said = await ask_model(client, encoded, (), on_live=lambda _: None, retry=_RETRY)
         self._spent = said.usage
         return said.message.content

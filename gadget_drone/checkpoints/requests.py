@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gadget_api import commands as c
-from gadget_api.checkpoints import MAX_LISTED_FILES, LeftAlone
+from gadget_api.checkpoints import MAX_LISTED_FILES, SkippedFile
 from gadget_api.errors import Conflict, ErrorCode
 from gadget_api.work_order import OrderProject
 from gadget_drone.checkpoints.checkpoints import Checkpoints
@@ -49,7 +49,7 @@ class CheckpointRequests:
         if not ask.preview and not await self._is_free():
             raise Conflict(ErrorCode.WORKSPACE_BUSY, "A turn works in this workspace; cancel it, or wait for its end.")
         done = await checkpoints.restore(ask.checkpoint, preview=ask.preview)
-        left_alone = (LeftAlone(path=left.path, reason=left.reason) for left in done.left_alone[:MAX_LISTED_FILES])
+        left_alone = (SkippedFile(path=left.path, reason=left.reason) for left in done.left_alone[:MAX_LISTED_FILES])
         return c.FilesRestored(
             files=tuple(done.files), file_count=done.file_count, before=done.redo, left_alone=tuple(left_alone)
         )

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gadget_api.errors import ErrorCode, GadgetError
-from gadget_api.messages import TRIMMED, Compaction, Message, ModelMessage, ToolMessage, UserMessage
+from gadget_api.messages import TRIMMED_RESULT, Compaction, Message, ModelMessage, ToolMessage, UserMessage
 from gadget_drone.context.facts import Facts
 from gadget_drone.context.summary import join
 from gadget_drone.context.tokens import BYTES_A_TOKEN, MESSAGE_TOKENS, text_tokens
@@ -34,7 +34,7 @@ _MIN_SUMMARY_TOKENS = 100
 _LARGE_TOKENS = 1_000
 _WORTH_TOKENS = 50
 """A result that would be smaller by less than this is left alone."""
-_TRIMMED_TOKENS = MESSAGE_TOKENS + text_tokens(TRIMMED)
+_TRIMMED_TOKENS = MESSAGE_TOKENS + text_tokens(TRIMMED_RESULT)
 
 
 class ContextTooLong(GadgetError):
@@ -194,7 +194,7 @@ def _give_way(view: View, indices: Iterable[int], need: int) -> tuple[tuple[str,
         (view.sizes[index] - _TRIMMED_TOKENS, message.call_id)
         for index in indices
         if isinstance(message := view.messages[index], ToolMessage)
-        and message.content != TRIMMED
+        and message.content != TRIMMED_RESULT
         and view.sizes[index] - _TRIMMED_TOKENS >= _WORTH_TOKENS
     ]
     chosen: set[str] = set()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gadget_ai.errors import LLMError
 from gadget_ai.windows import LIKELY_WINDOW, UNKNOWN_WINDOW
-from gadget_api.history import read_by_model
+from gadget_api.history import messages_for_model
 from gadget_api.messages import Compaction, Message, ToolMessage
 from gadget_drone.context.compaction import ContextTooLong, Summarise, View, plan
 from gadget_drone.context.facts import facts_of, outcome_of
@@ -135,7 +135,7 @@ class Compactor:
             if isinstance(message, ToolMessage) and message.name == "shell" and message.call_id in trimmed
         }
         before = self._estimate.tokens
-        read = read_by_model([*messages, mark])
+        read = messages_for_model([*messages, mark])
         self._estimate.replace(read)
         after = self._estimate.tokens
         self._is_stuck = before - after < MIN_FREED * before

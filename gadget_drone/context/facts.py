@@ -8,7 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gadget_api.messages import INTERRUPTED, TRIMMED, Message, ModelMessage, ToolCallRequest, ToolMessage, UserMessage
+from gadget_api.messages import (
+    INTERRUPTED_RESULT,
+    TRIMMED_RESULT,
+    Message,
+    ModelMessage,
+    ToolCallRequest,
+    ToolMessage,
+    UserMessage,
+)
 from gadget_drone.clip import clip, head
 from gadget_drone.context.plain import one_line
 
@@ -136,9 +144,9 @@ def facts_of(messages: Sequence[Message], outcomes: Mapping[str, str] | None = N
 
 def outcome_of(result: ToolMessage | None) -> str:
     """How a command ended, in a few words, by what the shell tool says at the end of its result."""
-    if result is None or result.content == INTERRUPTED:
+    if result is None or result.content == INTERRUPTED_RESULT:
         return "interrupted, outcome unknown"
-    if result.content == TRIMMED:
+    if result.content == TRIMMED_RESULT:
         return "ended"
     statuses: list[str] = _STATUS.findall(result.content[-_STATUS_CHARS:])
     return statuses[-1] if statuses else "did not run to an end"

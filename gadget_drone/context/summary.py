@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from gadget_api.messages import TRIMMED, Message, ModelMessage, SystemMessage, ToolMessage, UserMessage
+from gadget_api.messages import TRIMMED_RESULT, Message, ModelMessage, SystemMessage, ToolMessage, UserMessage
 from gadget_drone.clip import clip
 from gadget_drone.context.facts import NOTES, Facts, is_summary
 from gadget_drone.context.plain import one_line
@@ -57,6 +57,6 @@ def _recorded(message: Message) -> str:
             called = [f"CALL {call.name} {one_line(repr(call.params), _PARAMS_CHARS)}" for call in calls]
             return "\n".join([*([f"ENGINEER: {said}"] if said else []), *called])
         case ToolMessage(name=name, content=content):
-            return "" if content == TRIMMED else f"RESULT of {name}: {clip(content, _RESULT_BYTES)}"
+            return "" if content == TRIMMED_RESULT else f"RESULT of {name}: {clip(content, _RESULT_BYTES)}"
         case SystemMessage():
             return ""

@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from gadget_api.commands import Done
-from gadget_api.errors import ErrorCode, ErrorInfo, GadgetError, InvalidInput, Unavailable, failure
+from gadget_api.commands import OkReply
+from gadget_api.errors import ErrorCode, ErrorInfo, GadgetError, InvalidInput, Unavailable, error_reply
 from gadget_api.model import WireModel
 from gadget_api.protocol import PROTOCOL_VERSION, Peer, SocketEvent, events_between
 from gadget_drone.service.wire import Answer, Refused, Wire
@@ -19,7 +19,7 @@ from gadget_drone.service.wire import Answer, Refused, Wire
 log = logging.getLogger(__name__)
 
 Handler = Callable[[Any], Awaitable[WireModel | None]]
-"""Answers the event's reply; None is `Done`."""
+"""Answers the event's reply; None is `OkReply`."""
 Door = Callable[[Any], Awaitable[dict[str, Any]]]
 
 _CONNECT_S = 20.0
@@ -143,12 +143,12 @@ def _door(event: SocketEvent, handler: Handler) -> Door:
                 message = event.payload.model_validate(payload)
             except ValidationError as exc:
                 raise InvalidInput(f"{event.name} is not right: {exc.errors()[0]['msg']}.") from exc
-            return (await handler(message) or Done()).to_wire()
+            return (await handler(message) or OkReply()).to_wire()
         except GadgetError as exc:
             log.info("%s was refused: %s", event.name, exc.message)
-            return failure(exc)
+            return error_reply(exc)
         except Exception:
             log.exception("%s failed", event.name)
-            return failure(GadgetError(ErrorCode.INTERNAL, "Something failed in the drone; see its log."))
+            return error_reply(GadgetError(ErrorCode.INTERNAL, "Something failed in the drone; see its log."))
 
     return handle

@@ -14,7 +14,7 @@ import orjson
 from yarl import URL
 
 from gadget_api.drones import DroneRegistration, NewRegistration, Registered
-from gadget_api.errors import ErrorCode, GadgetError, Unavailable, refusal
+from gadget_api.errors import ErrorCode, GadgetError, Unavailable, error_from_response
 from gadget_api.history import HistoryPage, TurnHistory
 from gadget_api.protocol import API_PREFIX
 from gadget_api.users import SignedIn
@@ -162,4 +162,4 @@ class Server:
                 return orjson.loads(body) if body else None
             except ValueError:
                 pass  # a page of something that stands before the server, or instead of it
-        raise refusal(status, body, self.url)
+        raise error_from_response(status, body, self.url)

@@ -19,7 +19,7 @@ from pathlib import Path
 from gadget_api.errors import Conflict, ErrorCode, NotFound
 from gadget_api.ids import new_id
 from gadget_api.model import utc_now
-from gadget_api.terminals import HEARD_S, KEPT_BYTES, MAX_OUTPUT_BYTES, Terminal
+from gadget_api.terminals import LISTENER_TTL_S, MAX_OUTPUT_BYTES, SCROLLBACK_BYTES, Terminal
 from gadget_drone.jobs.ring import Ring
 from gadget_drone.processes.supervised import NotStarted, Supervised, Supervisor
 
@@ -60,7 +60,7 @@ class RunningTerminal:
         self._running = running
         self._master = master
         self._on_news = on_news
-        self._said = Ring(KEPT_BYTES)
+        self._said = Ring(SCROLLBACK_BYTES)
         self._typed = bytearray()
         self._read_bytes = 0
         self._drained = asyncio.Event()
@@ -129,10 +129,10 @@ class RunningTerminal:
         )
 
     def hear(self) -> None:
-        """Somebody listens, from now on for `HEARD_S`. What was said while nobody did is sent to nobody."""
+        """Somebody listens, from now on for `LISTENER_TTL_S`. What was said while nobody did is sent to nobody."""
         if not self.is_heard:
             self.sent = self.end
-        self._heard_until = time.monotonic() + HEARD_S
+        self._heard_until = time.monotonic() + LISTENER_TTL_S
 
     def hush(self) -> None:
         """What is sent gets nowhere."""
@@ -141,7 +141,7 @@ class RunningTerminal:
 
     def kept(self, after: int) -> tuple[int, bytes]:
         """What it said from position `after` on, as far as it is kept, and where that begins."""
-        start = max(self._said.start, self.end - KEPT_BYTES)
+        start = max(self._said.start, self.end - SCROLLBACK_BYTES)
         begin = after if start <= after <= self.end else start
         return begin, self._said.since(begin)
 

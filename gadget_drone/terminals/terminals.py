@@ -65,9 +65,9 @@ class Terminals:
             terminal.is_told = False
         self._relay.wake()
 
-    async def list(self, ask: t.ListTerminals) -> t.TerminalsHere:
+    async def list(self, ask: t.ListTerminals) -> t.DroneTerminals:
         here = (one.document for one in self._open.values() if one.who.session == ask.chat_session_id)
-        return t.TerminalsHere(terminals=tuple(here))
+        return t.DroneTerminals(terminals=tuple(here))
 
     async def open(self, ask: t.StartTerminal) -> t.TerminalOpened:
         if not self._is_on:

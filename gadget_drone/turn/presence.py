@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gadget_api import commands as c
 from gadget_api.drones import DroneStatus
 from gadget_api.errors import GadgetError
-from gadget_api.lag import Lag
+from gadget_api.lag import LagMonitor
 from gadget_api.model import WireModel
 from gadget_api.workspace import WorkspaceMode
 from gadget_drone.workspace.occupancy import Occupancy
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 class Presence:
     workspace: Workspace
     occupancy: Occupancy
-    lag: Lag
+    lag: LagMonitor
     call: Callable[[str, WireModel], Awaitable[None]]
     """The link's: raises GadgetError."""
     status: DroneStatus = DroneStatus.STARTING
@@ -31,7 +31,7 @@ class Presence:
         """Raises GadgetError."""
         self.status = status
         projects = tuple(project.id for project in self.workspace.file.projects)
-        lag = self.lag.seen
+        lag = self.lag.summary
         self.workspace.note_lag(lag)
         said = c.ReportStatus(status=status, projects=projects, loop_lag=lag)
         # The server does not wait for the disk.

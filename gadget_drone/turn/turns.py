@@ -256,11 +256,11 @@ class Turns:
         if turn.working is not None and turn.is_working:
             turn.working.cancel()
 
-    async def steer(self, ask: c.PutSteer) -> None:
+    async def steer(self, ask: c.DeliverSteer) -> None:
         if not self._at_work(ask.turn_id).inbox.put(ask):
             raise Conflict(ErrorCode.RATE_LIMITED, "Too many messages wait for the next step; wait for it.")
 
-    async def answer(self, ask: c.PutAnswer) -> None:
+    async def answer(self, ask: c.DeliverAnswer) -> None:
         self._at_work(ask.turn_id).decisions.put(ask)
 
     async def set_policy(self, ask: c.SetPolicy) -> None:

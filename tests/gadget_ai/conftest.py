@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from gadget_ai.client import ChatClient, Chunk, TextDelta, ThinkingDelta, Timeouts, ToolSpec
-from gadget_ai.connect import connect
+from gadget_ai.factory import create_client
 from gadget_ai.images import LoadImage
 from gadget_ai.testing.script import Reply, RequestView, Script
 from gadget_ai.testing.server import ScriptedServer
@@ -69,7 +69,7 @@ async def make_stage() -> AsyncIterator[MakeStage]:
         ) -> Stage:
             server = await stack.enter_async_context(ScriptedServer(Script(answer or replies)))
             url = server.openai_url if api is ApiType.OPENAI else server.root_url
-            client = connect(provider(api, **{"base_url": url, **changes}), timeouts, load_image=load_image)
+            client = create_client(provider(api, **{"base_url": url, **changes}), timeouts, load_image=load_image)
             stack.push_async_callback(client.close)
             return Stage(server, client)
 

@@ -10,10 +10,10 @@ from typing import Any
 import orjson
 import pytest
 
-from gadget_ai.client import Finished, TextDelta, ThinkingDelta, Timeouts, ToolCallDelta, UsageReport
-from gadget_ai.collect import Live, answer
-from gadget_ai.connect import connect
+from gadget_ai.client import Finished, TextDelta, ThinkingDelta, Timeouts, ToolCallDelta, UsageChunk
+from gadget_ai.collect import LiveChunk, ask_model
 from gadget_ai.errors import LLMError
+from gadget_ai.factory import create_client
 from gadget_ai.testing.script import Call, Cut, HttpError, Pause, RawBytes, Reply, Reset, Text, Think
 from gadget_api.errors import ErrorCode
 from gadget_api.messages import (
@@ -52,7 +52,7 @@ async def test_text_and_thinking_stream_in_order_and_end_with_usage_and_a_reason
     assert text(chunks) == "Here we go, é 🎉."
     assert len(pick(chunks, TextDelta)) == 5
     assert len(pick(chunks, ThinkingDelta)) == 4
-    assert pick(chunks, UsageReport) == [UsageReport(usage)]
+    assert pick(chunks, UsageChunk) == [UsageChunk(usage)]
     assert pick(chunks, Finished) == [Finished(FinishReason.STOP)]
 
 
@@ -63,7 +63,7 @@ async def test_tool_calls_come_with_their_arguments_and_ids(api: ApiType, make_s
         Call("list", {"path": "src", "how": {"n": 2}}, call_id="b", deltas=3),
     ]
     stage = await make_stage(api, Reply(Text("I look."), *calls))
-    said = await answer(stage.client, [stage.client.encode(UserMessage(content="x"))], [LIST_TOOL], on_live=ignore)
+    said = await ask_model(stage.client, [stage.client.encode(UserMessage(content="x"))], [LIST_TOOL], on_live=ignore)
     assert said.message.content == "I look."
     assert said.message.tool_calls == (
         ToolCallRequest(call_id="a", name="list", params={"path": "."}),
@@ -72,7 +72,7 @@ async def test_tool_calls_come_with_their_arguments_and_ids(api: ApiType, make_s
     assert said.finish_reason is FinishReason.TOOL_CALLS
 
 
-def ignore(live: Live) -> None:
+def ignore(live: LiveChunk) -> None:
     return
 
 
@@ -84,7 +84,7 @@ async def test_a_tools_schema_reaches_the_provider_whole(api: ApiType, make_stag
 
 
 @both
-async def test_sampling_is_sent_only_where_it_was_chosen(api: ApiType, make_stage: MakeStage) -> None:
+async def test_sampling_is_sent_only_when_it_is_set(api: ApiType, make_stage: MakeStage) -> None:
     stage = await make_stage(api, Reply(Text("ok")), params=ModelParams(temperature=0.5, top_k=7))
     await stage.ask()
     body = orjson.loads(stage.server.requests[0].body)
@@ -114,7 +114,7 @@ async def test_a_request_repeats_the_one_before_it_as_an_exact_prefix(api: ApiTy
 
 
 @both
-async def test_the_connection_is_used_again(api: ApiType, make_stage: MakeStage) -> None:
+async def test_the_connection_is_reused(api: ApiType, make_stage: MakeStage) -> None:
     stage = await make_stage(api, answer=lambda request: Reply(Text("ok")))
     for _ in range(3):
         await stage.ask()
@@ -122,7 +122,7 @@ async def test_the_connection_is_used_again(api: ApiType, make_stage: MakeStage)
 
 
 @both
-async def test_the_key_travels_in_the_authorization_header_alone(api: ApiType, make_stage: MakeStage) -> None:
+async def test_the_key_is_only_in_the_authorization_header(api: ApiType, make_stage: MakeStage) -> None:
     stage = await make_stage(api, Reply(Text("ok")))
     await stage.ask()
     request = stage.server.requests[0]
@@ -131,7 +131,7 @@ async def test_the_key_travels_in_the_authorization_header_alone(api: ApiType, m
 
 
 @both
-async def test_without_a_key_nothing_of_the_environment_is_sent(
+async def test_without_a_key_no_key_of_the_environment_is_sent(
     api: ApiType, make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OLLAMA_API_KEY"):
@@ -205,13 +205,13 @@ async def test_retry_after_may_be_a_date(api: ApiType, make_stage: MakeStage) ->
 
 
 @both
-async def test_a_model_that_is_not_there_is_named(api: ApiType, make_stage: MakeStage) -> None:
+async def test_the_error_names_a_missing_model(api: ApiType, make_stage: MakeStage) -> None:
     stage = await make_stage(api, Reply(HttpError(404, {"error": "no"})))
     assert "'scripted'" in (await refused(stage)).message
 
 
 @both
-async def test_nobody_listening_is_unreachable(api: ApiType, make_stage: MakeStage) -> None:
+async def test_a_closed_port_is_unreachable(api: ApiType, make_stage: MakeStage) -> None:
     stage = await make_stage(api, base_url="http://127.0.0.1:9/v1")
     caught = await refused(stage)
     assert (caught.code, caught.retryable) == (ErrorCode.MODEL_UNREACHABLE, True)
@@ -228,20 +228,22 @@ async def test_a_name_without_an_address_is_unreachable(api: ApiType, make_stage
 
 @both
 @pytest.mark.parametrize("end", [Cut(), Reset()])
-async def test_a_connection_lost_in_the_text_is_cut_off(api: ApiType, end: Cut | Reset, make_stage: MakeStage) -> None:
+async def test_a_connection_lost_during_the_text_is_cut_off(
+    api: ApiType, end: Cut | Reset, make_stage: MakeStage
+) -> None:
     stage = await make_stage(api, Reply(Text("Half of"), Pause(0.05), end))
     caught = await refused(stage)
     assert (caught.code, caught.retryable) == (ErrorCode.MODEL_CUT_OFF, True)
 
 
 @both
-async def test_an_answer_that_ends_without_its_end_is_cut_off(api: ApiType, make_stage: MakeStage) -> None:
+async def test_an_answer_without_its_end_mark_is_cut_off(api: ApiType, make_stage: MakeStage) -> None:
     stage = await make_stage(api, Reply(Text("Half of"), done=False))
     assert (await refused(stage)).code is ErrorCode.MODEL_CUT_OFF
 
 
 @both
-async def test_a_web_page_is_no_answer(api: ApiType, make_stage: MakeStage) -> None:
+async def test_a_web_page_is_an_error(api: ApiType, make_stage: MakeStage) -> None:
     page = RawBytes(b"<!doctype html><title>Welcome</title>")
     stage = await make_stage(api, Reply(page, content_type="text/html; charset=utf-8", done=False))
     caught = await refused(stage)
@@ -250,14 +252,14 @@ async def test_a_web_page_is_no_answer(api: ApiType, make_stage: MakeStage) -> N
 
 
 @both
-async def test_a_line_without_end_is_given_up(api: ApiType, make_stage: MakeStage) -> None:
+async def test_a_line_without_end_is_an_error(api: ApiType, make_stage: MakeStage) -> None:
     stage = await make_stage(api, Reply(*[RawBytes(b"data: " + b"x" * 1_000_000)] * 5, done=False))
     assert (await refused(stage)).code is ErrorCode.MODEL_BAD_RESPONSE
 
 
 @both
 @pytest.mark.parametrize("before", [(), (Text("Half of"),)])
-async def test_silence_is_given_up(api: ApiType, before: tuple[Text, ...], make_stage: MakeStage) -> None:
+async def test_silence_is_a_timeout(api: ApiType, before: tuple[Text, ...], make_stage: MakeStage) -> None:
     timeouts = Timeouts(first_chunk_s=1, between_chunks_s=1)
     stage = await make_stage(api, Reply(*before, Pause(30), Text("late")), timeouts=timeouts)
     caught = await refused(stage)
@@ -291,13 +293,13 @@ async def test_cancelling_the_reader_closes_the_connection(api: ApiType, make_st
 
 
 @both
-async def test_the_limit_of_the_output_is_told(api: ApiType, make_stage: MakeStage) -> None:
+async def test_the_output_limit_is_a_finish_reason(api: ApiType, make_stage: MakeStage) -> None:
     stage = await make_stage(api, Reply(Text("Half of"), finish=FinishReason.LENGTH))
     assert pick(await stage.ask(), Finished) == [Finished(FinishReason.LENGTH)]
 
 
 @both
-async def test_thinking_that_a_server_left_in_the_text_is_split_out(api: ApiType, make_stage: MakeStage) -> None:
+async def test_thinking_in_the_text_is_separated(api: ApiType, make_stage: MakeStage) -> None:
     stage = await make_stage(api, Reply(Text("<think>Hm.</think>\n\nThe tag is <think>.", deltas=9)))
     chunks = await stage.ask()
     assert thinking(chunks) == "Hm."
@@ -305,7 +307,7 @@ async def test_thinking_that_a_server_left_in_the_text_is_split_out(api: ApiType
 
 
 @both
-async def test_a_name_the_model_made_up_does_not_spoil_the_history(api: ApiType, make_stage: MakeStage) -> None:
+async def test_an_invented_tool_name_is_valid_in_the_history(api: ApiType, make_stage: MakeStage) -> None:
     stage = await make_stage(api, Reply(Text("ok")))
     call = ToolCallRequest(call_id="c", name="functions.list files", params={})
     messages = [
@@ -339,7 +341,7 @@ async def test_call_fragments_carry_their_index(api: ApiType, make_stage: MakeSt
         b'{"data":[5],"models":[5]}',
     ],
 )
-async def test_what_is_no_list_of_models_is_told_as_such(api: ApiType, body: bytes) -> None:
+async def test_a_response_that_is_not_a_list_of_models_is_an_error(api: ApiType, body: bytes) -> None:
     async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
@@ -349,7 +351,7 @@ async def test_what_is_no_list_of_models_is_told_as_such(api: ApiType, body: byt
 
     server = await asyncio.start_server(respond, "127.0.0.1", 0)
     async with server:
-        client = connect(provider(api, base_url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
+        client = create_client(provider(api, base_url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
         with pytest.raises(LLMError) as caught:
             await client.list_models()
         await client.close()

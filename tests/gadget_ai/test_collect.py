@@ -15,9 +15,9 @@ from gadget_ai.client import (
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
-    UsageReport,
+    UsageChunk,
 )
-from gadget_ai.collect import MAX_ANSWER_BYTES, Answer, Live, collect
+from gadget_ai.collect import MAX_MODEL_ANSWER_BYTES, LiveChunk, ModelAnswer, collect
 from gadget_ai.errors import LLMError
 from gadget_api.errors import ErrorCode
 from gadget_api.messages import FinishReason, Usage
@@ -28,24 +28,26 @@ async def stream(chunks: Iterable[Chunk]) -> AsyncGenerator[Chunk, None]:
         yield chunk
 
 
-async def collected(*chunks: Chunk, used: Iterable[str] = (), reason: FinishReason = FinishReason.TOOL_CALLS) -> Answer:
+async def collected(
+    *chunks: Chunk, used: Iterable[str] = (), reason: FinishReason = FinishReason.TOOL_CALLS
+) -> ModelAnswer:
     return await collect(stream([*chunks, Finished(reason)]), on_live=lambda live: None, used_call_ids=set(used))
 
 
-async def test_everything_live_is_handed_over_in_order() -> None:
+async def test_deltas_and_notices_are_passed_on_in_order() -> None:
     restarted = Restarted(LLMError(ErrorCode.MODEL_CUT_OFF, ""), 2, 1.0)
     notice = ModelNotice("contextTruncated", "")
     chunks: list[Chunk] = [TextDelta("old"), restarted, ThinkingDelta("Hm"), TextDelta("a"), TextDelta("b"), notice]
-    live: list[Live] = []
+    live: list[LiveChunk] = []
     usage = Usage(input_tokens=3)
-    answer = await collect(stream([*chunks, UsageReport(usage), Finished(FinishReason.STOP)]), on_live=live.append)
+    answer = await collect(stream([*chunks, UsageChunk(usage), Finished(FinishReason.STOP)]), on_live=live.append)
     assert live == chunks
     assert (answer.message.thinking, answer.message.content) == ("Hm", "ab")
     assert (answer.usage, answer.finish_reason) == (usage, FinishReason.STOP)
 
 
 @pytest.mark.parametrize("arguments", ["", "  ", "{}"])
-async def test_no_arguments_are_no_parameters(arguments: str) -> None:
+async def test_empty_arguments_are_empty_parameters(arguments: str) -> None:
     (call,) = (await collected(ToolCallDelta(0, "a", "list", arguments))).message.tool_calls
     assert (call.params, call.error) == ({}, None)
 
@@ -65,11 +67,11 @@ async def test_no_arguments_are_no_parameters(arguments: str) -> None:
         '{"a": ' + "[" * 300 + "]" * 300 + "}",
     ],
 )
-async def test_arguments_that_are_not_one_object_do_not_run(arguments: str) -> None:
+async def test_a_call_with_invalid_arguments_does_not_run(arguments: str) -> None:
     (call,) = (await collected(ToolCallDelta(0, "a", "list", arguments))).message.tool_calls
     assert call.params == {}
     assert call.error is not None
-    assert "make it again" in call.error
+    assert "repeat it" in call.error
 
 
 async def test_a_call_without_a_name_does_not_run() -> None:
@@ -79,7 +81,7 @@ async def test_a_call_without_a_name_does_not_run() -> None:
 
 
 @pytest.mark.parametrize("arguments", ["", '{"path": "a', '{"path":'])
-async def test_a_call_that_the_output_limit_cut_does_not_run(arguments: str) -> None:
+async def test_a_call_cut_off_by_the_output_limit_does_not_run(arguments: str) -> None:
     answer = await collected(
         ToolCallDelta(0, "a", "list", '{"path": "."}'),
         ToolCallDelta(1, "b", "write", arguments),
@@ -92,7 +94,7 @@ async def test_a_call_that_the_output_limit_cut_does_not_run(arguments: str) -> 
     assert "output limit" in cut.error
 
 
-async def test_ids_are_unique_also_against_earlier_ones() -> None:
+async def test_call_ids_differ_from_earlier_call_ids() -> None:
     answer = await collected(
         ToolCallDelta(0, "call_0", "list", "{}"),
         ToolCallDelta(1, "b", "list", "{}"),
@@ -121,7 +123,7 @@ async def test_an_answer_without_an_end_is_cut_off() -> None:
         ToolCallDelta(0, "a", "write", "x" * 10_000),
     ],
 )
-async def test_an_endless_answer_is_ended(chunk: Chunk) -> None:
+async def test_an_answer_that_is_too_large_is_an_error(chunk: Chunk) -> None:
     closed = []
 
     async def endless() -> AsyncGenerator[Chunk, None]:
@@ -135,11 +137,11 @@ async def test_an_endless_answer_is_ended(chunk: Chunk) -> None:
     with pytest.raises(LLMError) as caught:
         await collect(endless(), on_live=lambda live: None)
     assert (caught.value.code, caught.value.retryable) == (ErrorCode.MODEL_BAD_RESPONSE, False)
-    assert str(MAX_ANSWER_BYTES) in caught.value.message
+    assert str(MAX_MODEL_ANSWER_BYTES) in caught.value.message
     assert closed == [True]
 
 
-async def test_a_flood_of_empty_calls_is_ended() -> None:
+async def test_a_flood_of_empty_calls_is_an_error() -> None:
     with pytest.raises(LLMError):
         await collect(stream(ToolCallDelta(n, "", "x") for n in range(20_000)), on_live=lambda live: None)
 

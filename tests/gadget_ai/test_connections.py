@@ -50,7 +50,7 @@ async def listening(respond: Respond) -> AsyncIterator[str]:
 
 
 @both
-async def test_a_connection_is_kept_for_the_next_call(api: ApiType, make_stage: MakeStage) -> None:
+async def test_the_next_call_reuses_the_connection(api: ApiType, make_stage: MakeStage) -> None:
     connections = 0
 
     async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -68,7 +68,7 @@ async def test_a_connection_is_kept_for_the_next_call(api: ApiType, make_stage: 
 
 
 @both
-async def test_a_connection_that_was_closed_meanwhile_is_made_anew(api: ApiType, make_stage: MakeStage) -> None:
+async def test_a_closed_connection_is_replaced(api: ApiType, make_stage: MakeStage) -> None:
     closed = asyncio.Event()
 
     async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -88,7 +88,7 @@ async def test_a_connection_that_was_closed_meanwhile_is_made_anew(api: ApiType,
 
 
 @both
-async def test_a_server_that_hangs_up_without_an_answer_has_cut_it_off(api: ApiType, make_stage: MakeStage) -> None:
+async def test_a_connection_closed_before_the_answer_is_cut_off(api: ApiType, make_stage: MakeStage) -> None:
     async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await request(reader)
 
@@ -99,7 +99,7 @@ async def test_a_server_that_hangs_up_without_an_answer_has_cut_it_off(api: ApiT
 
 
 @both
-async def test_what_is_no_http_is_no_answer(api: ApiType, make_stage: MakeStage) -> None:
+async def test_a_response_that_is_not_http_is_an_error(api: ApiType, make_stage: MakeStage) -> None:
     async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await request(reader)
         writer.write(b"220 mail.example.org ESMTP\r\n\r\n")
@@ -112,7 +112,7 @@ async def test_what_is_no_http_is_no_answer(api: ApiType, make_stage: MakeStage)
 
 
 @both
-async def test_a_handshake_that_does_not_end_is_no_connection(api: ApiType, make_stage: MakeStage) -> None:
+async def test_a_tls_handshake_that_hangs_is_a_timeout(api: ApiType, make_stage: MakeStage) -> None:
     async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
 
@@ -124,7 +124,7 @@ async def test_a_handshake_that_does_not_end_is_no_connection(api: ApiType, make
 
 
 @both
-async def test_a_server_without_tls_is_unreachable_over_it(api: ApiType, make_stage: MakeStage) -> None:
+async def test_a_server_without_tls_is_unreachable_by_https(api: ApiType, make_stage: MakeStage) -> None:
     stage = await make_stage(api, Reply(Text("never")))
     plain = stage.server.root_url.partition("://")[2]
     stage = await make_stage(api, base_url=f"https://{plain}")
@@ -133,7 +133,7 @@ async def test_a_server_without_tls_is_unreachable_over_it(api: ApiType, make_st
 
 
 @both
-async def test_the_environment_names_the_proxy(
+async def test_the_proxy_comes_from_the_environment(
     api: ApiType, make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[bytes] = []

@@ -32,7 +32,7 @@ def asked(request: RequestView) -> Any:
 
 @both
 @pytest.mark.parametrize("effort", [*Effort, None])
-async def test_the_level_is_asked_for_and_none_is_left_out(
+async def test_a_set_effort_is_sent_and_a_missing_one_is_not(
     api: ApiType, effort: Effort | None, make_stage: MakeStage
 ) -> None:
     stage = await make_stage(api, Reply(Text("ok")), params=ModelParams(effort=effort))
@@ -41,9 +41,7 @@ async def test_the_level_is_asked_for_and_none_is_left_out(
 
 
 @both
-async def test_a_model_that_refuses_it_is_asked_without_it_once_and_from_then_on(
-    api: ApiType, make_stage: MakeStage
-) -> None:
+async def test_a_rejected_effort_is_left_out_of_all_later_requests(api: ApiType, make_stage: MakeStage) -> None:
     refusal = Reply(HttpError(400, REFUSALS[api]))
     stage = await make_stage(
         api, refusal, Reply(Text("one")), Reply(Text("two")), params=ModelParams(effort=Effort.HIGH)
@@ -56,7 +54,7 @@ async def test_a_model_that_refuses_it_is_asked_without_it_once_and_from_then_on
 
 
 @both
-async def test_another_refusal_is_told_as_it_is(api: ApiType, make_stage: MakeStage) -> None:
+async def test_another_error_is_not_retried_without_the_effort(api: ApiType, make_stage: MakeStage) -> None:
     refusal = Reply(HttpError(400, {"error": {"message": "The prompt is not allowed."}}))
     stage = await make_stage(api, refusal, params=ModelParams(effort=Effort.LOW))
     with pytest.raises(LLMError, match="not allowed"):
@@ -65,7 +63,7 @@ async def test_another_refusal_is_told_as_it_is(api: ApiType, make_stage: MakeSt
 
 
 @both
-async def test_it_is_asked_again_only_once(api: ApiType, make_stage: MakeStage) -> None:
+async def test_a_second_rejection_is_an_error(api: ApiType, make_stage: MakeStage) -> None:
     stage = await make_stage(
         api, answer=lambda _: Reply(HttpError(400, REFUSALS[api])), params=ModelParams(effort=Effort.LOW)
     )

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gadget_ai.client import ChatClient, ModelNotice, UsageReport
-from gadget_ai.collect import answer
+from gadget_ai.client import ChatClient, ModelNotice, UsageChunk
+from gadget_ai.collect import ask_model
 from gadget_ai.errors import LLMError
-from gadget_ai.images import GONE, Sight
+from gadget_ai.images import IMAGE_GONE, Vision
 from gadget_ai.testing.client import ScriptedClient
 from gadget_ai.testing.script import (
     Call,
@@ -19,8 +19,8 @@ from gadget_ai.testing.script import (
     Text,
     Think,
     history_fault,
-    images_of,
-    text_of,
+    message_images,
+    message_text,
 )
 from gadget_ai.transcript import Transcript
 from gadget_api.images import ImageRef
@@ -68,18 +68,18 @@ async def sent(
     transcript = Transcript(client)
     for message in messages:
         transcript.add(message)
-    await answer(client, transcript.encoded, [LIST_TOOL], on_live=lambda live: None)
+    await ask_model(client, transcript.encoded, [LIST_TOOL], on_live=lambda live: None)
     return requests[-1].messages
 
 
 @both
-async def test_a_prompts_images_travel_with_it(api: ApiType, make_stage: MakeStage) -> None:
+async def test_a_prompts_images_are_in_its_message(api: ApiType, make_stage: MakeStage) -> None:
     stage = await make_stage(api, Reply(Text("ok")), sees_images=True, load_image=load)
     prompt = UserMessage(content="What is this?", images=(image("a"), image("b")))
     (message,) = await sent(stage.client, stage.server.requests, [prompt])
     assert message["role"] == "user"
-    assert text_of(message) == "What is this?"
-    assert images_of(message) == [PNG, JPEG]
+    assert message_text(message) == "What is this?"
+    assert message_images(message) == [PNG, JPEG]
     if api is ApiType.OPENAI:
         kinds = [part["image_url"]["url"].partition(";")[0] for part in message["content"] if part["type"] != "text"]
         assert kinds == ["data:image/png", "data:image/jpeg"]
@@ -89,7 +89,7 @@ async def test_a_prompts_images_travel_with_it(api: ApiType, make_stage: MakeSta
 async def test_a_prompt_of_an_image_alone_has_no_empty_text(api: ApiType, make_stage: MakeStage) -> None:
     stage = await make_stage(api, Reply(Text("ok")), sees_images=True, load_image=load)
     (message,) = await sent(stage.client, stage.server.requests, [UserMessage(content="", images=(image("a"),))])
-    assert images_of(message) == [PNG]
+    assert message_images(message) == [PNG]
     if api is ApiType.OPENAI:
         assert [part["type"] for part in message["content"]] == ["image_url"]
 
@@ -103,7 +103,7 @@ async def test_openai_gets_the_images_of_a_steps_results_in_one_message_after_th
     assert [message["role"] for message in messages] == ["user", "assistant", "tool", "tool", "tool", "user", "user"]
     assert messages[2]["content"] == "result x\n[image 640x480 image/png: see the message after the tool results]"
     assert messages[3]["content"] == "result y"
-    assert images_of(messages[5]) == [PNG, JPEG, PNG]
+    assert message_images(messages[5]) == [PNG, JPEG, PNG]
     assert messages[6]["content"] == "And?"
 
 
@@ -112,12 +112,12 @@ async def test_ollama_gets_a_results_images_in_the_result(make_stage: MakeStage)
     work = step("x", "y", images={"x": (image("a"),)})
     messages = await sent(stage.client, stage.server.requests, [UserMessage(content="Go."), *work])
     assert [message["role"] for message in messages] == ["user", "assistant", "tool", "tool"]
-    assert (messages[2]["content"], images_of(messages[2])) == ("result x", [PNG])
+    assert (messages[2]["content"], message_images(messages[2])) == ("result x", [PNG])
     assert "images" not in messages[3]
 
 
 @both
-async def test_a_model_that_does_not_see_is_told(api: ApiType, make_stage: MakeStage) -> None:
+async def test_a_model_without_image_support_reads_a_note(api: ApiType, make_stage: MakeStage) -> None:
     def never(ref: ImageRef) -> bytes | None:
         raise AssertionError(ref)
 
@@ -132,18 +132,18 @@ async def test_a_model_that_does_not_see_is_told(api: ApiType, make_stage: MakeS
 
 @both
 @pytest.mark.parametrize("loader", [None, lambda ref: None])
-async def test_an_image_that_is_gone_leaves_a_line(api: ApiType, loader: Any, make_stage: MakeStage) -> None:
+async def test_a_missing_image_is_replaced_by_a_note(api: ApiType, loader: Any, make_stage: MakeStage) -> None:
     stage = await make_stage(api, Reply(Text("ok")), sees_images=True, load_image=loader)
     work = step("x", images={"x": (image("a"),)})
     prompt = UserMessage(content="What is this?", images=(image("b"),))
     messages = await sent(stage.client, stage.server.requests, [prompt, *work])
-    assert GONE in text_of(messages[0])
-    assert GONE in text_of(messages[-1])
-    assert not [found for message in messages for found in images_of(message)]
+    assert IMAGE_GONE in message_text(messages[0])
+    assert IMAGE_GONE in message_text(messages[-1])
+    assert not [found for message in messages for found in message_images(message)]
 
 
 @both
-async def test_requests_of_a_turn_repeat_each_other_with_images_thinking_and_tools(
+async def test_each_request_starts_with_the_one_before_with_images_thinking_and_tools(
     api: ApiType, make_stage: MakeStage
 ) -> None:
     rounds = 5
@@ -160,7 +160,7 @@ async def test_requests_of_a_turn_repeat_each_other_with_images_thinking_and_too
     transcript.add(SystemMessage(content="Be good."))
     transcript.add(UserMessage(content="Go, é.", images=(image("b"),)))
     while True:
-        said = await answer(stage.client, transcript.encoded, [LIST_TOOL], on_live=lambda live: None)
+        said = await ask_model(stage.client, transcript.encoded, [LIST_TOOL], on_live=lambda live: None)
         transcript.add(ModelMessage.of(said.message))
         for n, call in enumerate(said.message.tool_calls):
             images = (image("a"),) if n == 1 else ()
@@ -175,7 +175,7 @@ async def test_requests_of_a_turn_repeat_each_other_with_images_thinking_and_too
         assert before.endswith(b"]}")
         assert after.startswith(before[:-2] + b",")
     assert bodies[-1].count(b"<thinking>Hm.</thinking>") == rounds
-    shown = [found for message in stage.server.requests[-1].messages for found in images_of(message)]
+    shown = [found for message in stage.server.requests[-1].messages for found in message_images(message)]
     assert shown == [JPEG, *[PNG] * 3]  # of the rounds 1, 2 and 4, which have a second call
 
 
@@ -191,7 +191,7 @@ async def test_a_history_that_is_encoded_again_is_the_same(api: ApiType, make_st
     assert first.encoded == again.encoded
 
 
-async def test_images_do_not_count_as_text_that_was_dropped(make_stage: MakeStage) -> None:
+async def test_images_do_not_count_as_truncated_text(make_stage: MakeStage) -> None:
     def large(ref: ImageRef) -> bytes:
         return bytes(200_000)
 
@@ -206,14 +206,14 @@ async def test_images_do_not_count_as_text_that_was_dropped(make_stage: MakeStag
 async def test_cached_tokens_are_reported(api: ApiType, make_stage: MakeStage) -> None:
     usage = Usage(input_tokens=1000, cached_input_tokens=900, response_tokens=7)
     stage = await make_stage(api, Reply(Text("ok"), usage))
-    assert pick(await stage.ask(), UsageReport) == [UsageReport(usage)]
+    assert pick(await stage.ask(), UsageChunk) == [UsageChunk(usage)]
 
 
-async def test_the_scripted_client_takes_images_in_process() -> None:
-    client = ScriptedClient(Script([Reply(Text("A cat."))]), sight=Sight(True, load))
+async def test_the_scripted_client_accepts_images() -> None:
+    client = ScriptedClient(Script([Reply(Text("A cat."))]), vision=Vision(True, load))
     work = step("x", images={"x": (image("a"),)})
     messages = await sent(client, client.requests, [UserMessage(content="Go.", images=(image("b"),)), *work])
-    assert [images_of(message) for message in messages] == [[JPEG], [], [], [PNG]]
+    assert [message_images(message) for message in messages] == [[JPEG], [], [], [PNG]]
 
 
 @pytest.mark.parametrize(

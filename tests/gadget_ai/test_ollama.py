@@ -16,7 +16,7 @@ from tests.gadget_ai.conftest import MakeStage, pick
 
 
 @pytest.mark.parametrize(("context_window", "num_ctx"), [(None, DEFAULT_NUM_CTX), (32_768, 32_768)])
-async def test_the_window_is_asked_for_and_nothing_may_be_dropped_from_it(
+async def test_the_window_is_requested_and_truncation_is_forbidden(
     context_window: int | None, num_ctx: int, make_stage: MakeStage
 ) -> None:
     stage = await make_stage(ApiType.OLLAMA, Reply(Text("ok")), context_window=context_window)
@@ -26,7 +26,7 @@ async def test_the_window_is_asked_for_and_nothing_may_be_dropped_from_it(
     assert (body["truncate"], body["shift"]) == (False, False)
 
 
-async def test_a_truncated_conversation_is_noticed(make_stage: MakeStage) -> None:
+async def test_a_truncated_conversation_gives_a_notice(make_stage: MakeStage) -> None:
     reply = Reply(Text("What did you say?"), Usage(input_tokens=2000, response_tokens=5))
     stage = await make_stage(ApiType.OLLAMA, reply, context_window=2048)
     notices = pick(await stage.ask("word " * 4000), ModelNotice)
@@ -48,7 +48,7 @@ async def test_a_truncated_conversation_is_noticed(make_stage: MakeStage) -> Non
         (200_000, 60_000, 131_072, False),
     ],
 )
-def test_truncation_is_told_from_a_cached_prompt(
+def test_a_cached_prompt_does_not_look_truncated(
     sent_bytes: int, evaluated_tokens: int, num_ctx: int, expected: bool
 ) -> None:
     assert was_truncated(sent_bytes, evaluated_tokens, num_ctx) is expected

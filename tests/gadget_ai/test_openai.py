@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gadget_ai.client import Finished, TextDelta, ThinkingDelta, ToolCallDelta, UsageReport
+from gadget_ai.client import Finished, TextDelta, ThinkingDelta, ToolCallDelta, UsageChunk
 from gadget_ai.collect import collect
 from gadget_ai.errors import LLMError
 from gadget_ai.testing.script import Cut, HttpError, Pause, RawBytes, Reply, Text
@@ -36,10 +36,10 @@ async def error_of(stage: Stage) -> LLMError:
     return caught.value
 
 
-async def test_usage_is_asked_for_and_read_whole(make_stage: MakeStage) -> None:
+async def test_usage_is_requested_and_read(make_stage: MakeStage) -> None:
     usage = Usage(input_tokens=9, cached_input_tokens=8, thinking_token_count=5, response_tokens=7)
     stage = await make_stage(ApiType.OPENAI, Reply(Text("x"), usage))
-    assert pick(await stage.ask(), UsageReport) == [UsageReport(usage)]
+    assert pick(await stage.ask(), UsageChunk) == [UsageChunk(usage)]
     assert orjson.loads(stage.server.requests[0].body)["stream_options"] == {"include_usage": True}
 
 
@@ -49,17 +49,17 @@ async def test_reasoning_is_thinking_under_either_name(field: str, make_stage: M
     assert await stage.ask() == [ThinkingDelta("Hm."), TextDelta("Yes"), Finished(FinishReason.STOP)]
 
 
-async def test_done_without_a_reason_is_an_end(make_stage: MakeStage) -> None:
+async def test_done_without_a_reason_ends_the_answer(make_stage: MakeStage) -> None:
     stage = await stage_of(make_stage, delta(content="Yes"), DONE)
     assert await stage.ask() == [TextDelta("Yes"), Finished(FinishReason.UNKNOWN)]
 
 
-async def test_a_reason_without_done_is_an_end(make_stage: MakeStage) -> None:
+async def test_a_reason_without_done_ends_the_answer(make_stage: MakeStage) -> None:
     stage = await stage_of(make_stage, delta("stop", content="Yes"), Pause(0.05), Cut())
     assert await stage.ask() == [TextDelta("Yes"), Finished(FinishReason.STOP)]
 
 
-async def test_what_is_held_back_comes_when_the_answer_ends(make_stage: MakeStage) -> None:
+async def test_held_back_text_comes_at_the_end(make_stage: MakeStage) -> None:
     stage = await stage_of(make_stage, delta(content="<thi"), delta("stop", content=""), DONE)
     assert text(await stage.ask()) == "<thi"
 
@@ -69,19 +69,19 @@ async def test_done_alone_is_cut_off(make_stage: MakeStage) -> None:
     assert (await error_of(stage)).code is ErrorCode.MODEL_CUT_OFF
 
 
-async def test_a_body_of_nothing_is_cut_off(make_stage: MakeStage) -> None:
+async def test_an_empty_body_is_cut_off(make_stage: MakeStage) -> None:
     stage = await stage_of(make_stage)
     assert (await error_of(stage)).code is ErrorCode.MODEL_CUT_OFF
 
 
-async def test_lines_may_be_cut_anywhere_and_end_in_crlf(make_stage: MakeStage) -> None:
+async def test_lines_may_be_split_anywhere_and_end_in_crlf(make_stage: MakeStage) -> None:
     whole = b": keep-alive\r\nevent: message\r\n" + delta("stop", content="Ja, é").data.replace(b"\n", b"\r\n")
     stage = await stage_of(make_stage, *[RawBytes(whole[n : n + 1]) for n in range(len(whole))], DONE)
     assert text(await stage.ask()) == "Ja, é"
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "text/event-stream"])
-async def test_a_whole_message_is_taken_for_a_stream(content_type: str, make_stage: MakeStage) -> None:
+async def test_an_answer_that_is_not_streamed_is_accepted(content_type: str, make_stage: MakeStage) -> None:
     call = {"id": "c", "type": "function", "function": {"name": "list", "arguments": {"path": "."}}}
     message = {"role": "assistant", "content": "I look.", "reasoning": "Hm.", "tool_calls": [call]}
     document = {
@@ -94,10 +94,10 @@ async def test_a_whole_message_is_taken_for_a_stream(content_type: str, make_sta
     assert (thinking(chunks), text(chunks)) == ("Hm.", "I look.")
     assert pick(chunks, ToolCallDelta) == [ToolCallDelta(0, "c", "list", '{"path":"."}')]
     assert pick(chunks, Finished) == [Finished(FinishReason.TOOL_CALLS)]
-    assert pick(chunks, UsageReport) == [UsageReport(Usage(input_tokens=3, response_tokens=2))]
+    assert pick(chunks, UsageChunk) == [UsageChunk(Usage(input_tokens=3, response_tokens=2))]
 
 
-async def test_calls_that_all_have_index_0_are_told_apart_by_their_ids(make_stage: MakeStage) -> None:
+async def test_calls_with_the_same_index_are_separated_by_their_ids(make_stage: MakeStage) -> None:
     def call(call_id: str, path: str) -> RawBytes:
         function = {"name": "list", "arguments": f'{{"path": "{path}"}}'}
         return delta(tool_calls=[{"index": 0, "id": call_id, "function": function}])
@@ -154,18 +154,18 @@ async def test_codes_of_the_provider_are_understood(
 @pytest.mark.parametrize(
     "line", [b"data: {broken\n\n", b"data: 5\n\n", b'data: {"choices": [3]}\n\n', b'data: {"choices": 7}\n\n']
 )
-async def test_a_malformed_line_may_be_tried_again(line: bytes, make_stage: MakeStage) -> None:
+async def test_a_malformed_line_is_retryable(line: bytes, make_stage: MakeStage) -> None:
     caught = await error_of(await stage_of(make_stage, delta(content="Half of"), RawBytes(line)))
     assert (caught.code, caught.retryable) == (ErrorCode.MODEL_BAD_RESPONSE, True)
 
 
-async def test_text_that_is_no_stream_is_no_answer(make_stage: MakeStage) -> None:
+async def test_text_that_is_not_a_stream_is_an_error(make_stage: MakeStage) -> None:
     stage = await stage_of(make_stage, RawBytes(b"It works!\n"), content_type="text/plain")
     caught = await error_of(stage)
     assert (caught.code, caught.retryable) == (ErrorCode.MODEL_BAD_RESPONSE, False)
     assert "It works!" in caught.message
 
 
-async def test_json_that_is_no_answer_is_told_as_such(make_stage: MakeStage) -> None:
+async def test_json_without_choices_is_an_error(make_stage: MakeStage) -> None:
     stage = await stage_of(make_stage, RawBytes(b'{"hello": "world"}'), content_type="application/json")
     assert (await error_of(stage)).code is ErrorCode.MODEL_BAD_RESPONSE

@@ -3,7 +3,7 @@
 import pytest
 
 from gadget_ai.client import Restarted, TextDelta
-from gadget_ai.collect import Answer, Live, answer
+from gadget_ai.collect import LiveChunk, ModelAnswer, ask_model
 from gadget_ai.errors import LLMError
 from gadget_ai.retry import RetryPolicy
 from gadget_ai.testing.client import ScriptedClient
@@ -30,13 +30,13 @@ class Clock:
         return RetryPolicy(sleep=self.sleep, random=lambda: 1.0)
 
 
-async def ask(client: ScriptedClient, clock: Clock, live: list[Live] | None = None) -> Answer:
+async def ask(client: ScriptedClient, clock: Clock, live: list[LiveChunk] | None = None) -> ModelAnswer:
     messages = [client.encode(UserMessage(content="Hello"))]
     seen = live if live is not None else []
-    return await answer(client, messages, [], on_live=seen.append, retry=clock.policy)
+    return await ask_model(client, messages, [], on_live=seen.append, retry=clock.policy)
 
 
-async def test_an_error_that_may_pass_is_retried_with_growing_waits() -> None:
+async def test_a_retryable_error_is_retried_with_growing_delays() -> None:
     clock = Clock()
     client = ScriptedClient(Script([OVERLOADED, OVERLOADED, OVERLOADED, Reply(Text("Here."))]))
     assert (await ask(client, clock)).message.content == "Here."
@@ -52,16 +52,14 @@ async def test_the_fourth_failure_is_the_last() -> None:
     assert len(client.requests) == 4
 
 
-async def test_jitter_halves_a_wait_at_most() -> None:
+async def test_jitter_halves_a_delay_at_most() -> None:
     error = LLMError(ErrorCode.MODEL_OVERLOADED, "", retryable=True)
     assert RetryPolicy(random=lambda: 0.0).delay_s(3, error) == 2.0
     assert RetryPolicy(random=lambda: 1.0).delay_s(3, error) == 4.0
 
 
 @pytest.mark.parametrize(("asked", "waited_s"), [("7", 7.0), ("100000", 120.0), ("0", 0.0)])
-async def test_the_wait_that_the_provider_asks_for_is_kept_up_to_two_minutes(
-    asked: str, waited_s: float, make_stage: MakeStage
-) -> None:
+async def test_retry_after_is_obeyed_up_to_two_minutes(asked: str, waited_s: float, make_stage: MakeStage) -> None:
     clock = Clock()
     limited = Reply(HttpError(429, {"error": "slow"}, {"Retry-After": asked}))
     stage = await make_stage(ApiType.OPENAI, limited, Reply(Text("Here.")))
@@ -69,7 +67,7 @@ async def test_the_wait_that_the_provider_asks_for_is_kept_up_to_two_minutes(
     assert clock.waits_s == [waited_s]
 
 
-async def test_what_cannot_pass_is_not_retried() -> None:
+async def test_other_errors_are_not_retried() -> None:
     clock = Clock()
     client = ScriptedClient(Script([Reply(HttpError(401, {}))]))
     with pytest.raises(LLMError) as caught:
@@ -78,9 +76,9 @@ async def test_what_cannot_pass_is_not_retried() -> None:
     assert len(client.requests) == 1
 
 
-async def test_the_watcher_is_told_before_the_wait_and_the_half_answer_is_dropped(make_stage: MakeStage) -> None:
+async def test_restarted_comes_before_the_delay_and_voids_the_partial_answer(make_stage: MakeStage) -> None:
     clock = Clock()
-    live: list[Live] = []
+    live: list[LiveChunk] = []
     half = Reply(Think("Hm"), Text("Half of"), Call("list", arguments='{"pa'), Pause(0.05), Cut())
     stage = await make_stage(ApiType.OPENAI, half, Reply(Text("Whole.")))
     said = await ask(stage.client, clock, live)
@@ -101,7 +99,7 @@ async def test_an_empty_answer_is_retried_once(empty: Reply) -> None:
     assert len(client.requests) == 2
 
 
-async def test_an_answer_that_a_filter_held_back_is_not_retried() -> None:
+async def test_an_answer_blocked_by_the_content_filter_is_not_retried() -> None:
     client = ScriptedClient(Script([Reply(finish=FinishReason.CONTENT_FILTER)]))
     with pytest.raises(LLMError) as caught:
         await ask(client, Clock())

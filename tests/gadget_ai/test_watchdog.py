@@ -5,9 +5,9 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from gadget_ai.client import Chunk, Finished, TextDelta, Timeouts, UsageReport
+from gadget_ai.client import Chunk, Finished, TextDelta, Timeouts, UsageChunk
 from gadget_ai.errors import LLMError
-from gadget_ai.watchdog import watched
+from gadget_ai.watchdog import with_timeouts
 from gadget_api.errors import ErrorCode
 from gadget_api.messages import FinishReason, Usage
 
@@ -36,11 +36,11 @@ class Source:
 
 async def chunks_of(source: Source, timeouts: Timeouts = SHORT) -> list[Chunk]:
     async with asyncio.timeout(5):
-        return [chunk async for chunk in watched(source.stream(), timeouts)]
+        return [chunk async for chunk in with_timeouts(source.stream(), timeouts)]
 
 
 @pytest.mark.parametrize("before", [(), (TextDelta("a"), TextDelta("b"))])
-async def test_silence_is_given_up_and_the_source_closed(before: tuple[Chunk, ...]) -> None:
+async def test_silence_is_a_timeout_and_closes_the_source(before: tuple[Chunk, ...]) -> None:
     source = Source(*before, silent=True)
     with pytest.raises(LLMError) as caught:
         await chunks_of(source)
@@ -58,8 +58,8 @@ async def test_the_first_chunk_may_take_longer_than_the_others() -> None:
     assert "0.05 seconds" in caught.value.message
 
 
-async def test_silence_or_an_error_after_the_finish_is_no_error() -> None:
-    usage = UsageReport(Usage(input_tokens=1))
+async def test_silence_or_an_error_after_the_finish_is_ignored() -> None:
+    usage = UsageChunk(Usage(input_tokens=1))
     error = LLMError(ErrorCode.MODEL_CUT_OFF, "", retryable=True)
     assert await chunks_of(Source(TextDelta("a"), FINISHED, usage, silent=True)) == [TextDelta("a"), FINISHED, usage]
     assert await chunks_of(Source(FINISHED, last=error)) == [FINISHED]
@@ -71,9 +71,9 @@ async def test_an_end_without_a_finish_is_cut_off() -> None:
     assert caught.value.code is ErrorCode.MODEL_CUT_OFF
 
 
-async def test_a_slow_reader_is_not_the_models_silence() -> None:
+async def test_the_readers_own_time_does_not_count() -> None:
     read: list[Chunk] = []
-    async for chunk in watched(Source(TextDelta("a"), TextDelta("b"), FINISHED).stream(), SHORT):
+    async for chunk in with_timeouts(Source(TextDelta("a"), TextDelta("b"), FINISHED).stream(), SHORT):
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(2 * SHORT.between_chunks_s):
                 await asyncio.Event().wait()
@@ -81,7 +81,7 @@ async def test_a_slow_reader_is_not_the_models_silence() -> None:
     assert len(read) == 3
 
 
-async def test_a_cancelled_reader_stays_cancelled() -> None:
+async def test_a_cancellation_of_the_reader_is_kept() -> None:
     source = Source(TextDelta("a"), silent=True)
     task = asyncio.create_task(chunks_of(source, Timeouts()))
     with pytest.raises(TimeoutError):

@@ -4,7 +4,7 @@ from gadget_api.addresses import is_public
 
 
 @pytest.mark.parametrize("address", ["1.1.1.1", "8.8.8.8", "2606:4700::1111", "64:ff9b::101:101", "::ffff:1.1.1.1"])
-def test_addresses_of_the_internet_are_public(address: str) -> None:
+def test_internet_addresses_are_public(address: str) -> None:
     assert is_public(address)
 
 
@@ -39,5 +39,5 @@ def test_addresses_of_the_internet_are_public(address: str) -> None:
         "2001:db8::1",
     ],
 )
-def test_addresses_of_this_machine_and_its_networks_are_not(address: str) -> None:
+def test_local_addresses_are_not_public(address: str) -> None:
     assert not is_public(address)

@@ -19,7 +19,7 @@ def test_a_change_of_the_machines_clock_changes_no_duration() -> None:
     assert clock.now() - begun == timedelta(seconds=5)
 
 
-def test_it_says_the_time_of_day_in_whole_milliseconds() -> None:
+def test_the_clock_has_whole_milliseconds() -> None:
     now = SteadyClock().now()
     assert abs(now - utc_now()) < timedelta(seconds=5)
     assert now.microsecond % 1000 == 0

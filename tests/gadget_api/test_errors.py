@@ -17,7 +17,7 @@ from gadget_api.errors import (
     TooLarge,
     TooMany,
     Unavailable,
-    failure,
+    error_reply,
 )
 
 EXAMPLES = [
@@ -44,7 +44,7 @@ def test_an_error_knows_its_status_and_code(error: GadgetError, status: int, cod
 
 
 @pytest.mark.parametrize(("error", "status", "code", "retryable"), EXAMPLES)
-def test_a_problem_document_brings_the_error_to_the_client(
+def test_a_client_raises_the_error_of_a_problem_document(
     error: GadgetError, status: int, code: ErrorCode, retryable: bool
 ) -> None:
     sent = Problem(title=error.title, status=error.http_status, detail=error.message, code=error.code)
@@ -64,8 +64,8 @@ def test_a_problem_document_has_the_fields_of_rfc_9457_and_a_code() -> None:
     }
 
 
-def test_a_failed_request_on_the_socket_is_answered_with_the_error() -> None:
-    assert failure(Unavailable(ErrorCode.DRONE_OFFLINE, "Start it.")) == {
+def test_the_reply_of_a_failed_socket_request_has_the_error() -> None:
+    assert error_reply(Unavailable(ErrorCode.DRONE_OFFLINE, "Start it.")) == {
         "ok": False,
         "error": {"code": "droneOffline", "message": "Start it.", "retryable": True},
     }
@@ -86,6 +86,6 @@ def test_codes_are_camel_case_and_named_after_themselves() -> None:
         assert code.value == first + "".join(word.capitalize() for word in rest)
 
 
-def test_a_code_nobody_knows_is_refused() -> None:
+def test_an_unknown_code_is_refused() -> None:
     with pytest.raises(ValidationError):
         ErrorInfo.model_validate({"code": "soMuchForThat", "message": "?"})

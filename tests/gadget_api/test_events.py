@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gadget_api.events import (
-    CONTENT_TYPES,
-    DELTA_TYPES,
     EVENT_TYPES,
     HISTORY_TYPES,
+    SHOWN_TYPES,
     AnyTurnEvent,
     Step,
     Thinking,
@@ -45,9 +44,8 @@ def test_the_table_of_types_has_every_event_under_its_own_name() -> None:
         "titled",
         "workOrderComplete",
     ]
-    assert DELTA_TYPES | set(HISTORY_TYPES) <= EVENT_TYPES.keys()
-    assert DELTA_TYPES.isdisjoint(CONTENT_TYPES)
-    assert set(HISTORY_TYPES) <= set(CONTENT_TYPES) <= EVENT_TYPES.keys()
+    assert HISTORY_TYPES <= SHOWN_TYPES
+    assert not any(kind.is_shown or kind.is_forked for kind in EVENT_TYPES.values() if kind.is_delta)
 
 
 @pytest.mark.parametrize("kind", EVENT_TYPES.values(), ids=lambda kind: kind.__name__)
@@ -62,14 +60,14 @@ def test_an_event_is_the_same_after_the_wire(kind: type[TurnEvent], data: st.Dat
 
 
 @given(any_event)
-def test_an_event_is_camel_case_and_carries_its_place(event: TurnEvent) -> None:
+def test_an_event_is_camel_case_and_has_the_common_fields(event: TurnEvent) -> None:
     wire = event.to_wire()
     assert HEAD.keys() | {"type"} <= wire.keys()
     assert not any("_" in name for name in wire)
     assert EVENT_TYPES[wire["type"]] is type(event)
 
 
-def test_the_type_alone_tells_events_apart() -> None:
+def test_the_type_alone_selects_the_event_class() -> None:
     assert turn_event.validate_python({**HEAD, "type": "thinking", "content": "x"}) == Thinking.model_validate(
         {**HEAD, "content": "x"}
     )
@@ -91,17 +89,17 @@ def test_the_type_alone_tells_events_apart() -> None:
         {**HEAD, "type": "notice", "level": "loud", "code": "x", "message": "x"},
     ],
 )
-def test_what_is_not_quite_an_event_is_refused(event: dict[str, Any]) -> None:
+def test_an_invalid_event_is_refused(event: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         turn_event.validate_python(event)
 
 
-def test_an_event_that_says_it_is_another_is_refused() -> None:
+def test_an_event_with_the_type_of_another_is_refused() -> None:
     with pytest.raises(ValidationError):
         Thinking.model_validate({**HEAD, "type": "response", "content": "x"})
 
 
-def test_the_ends_of_a_turn_carry_what_the_contract_says() -> None:
+def test_step_tool_call_and_end_have_the_fields_of_the_contract() -> None:
     own = {kind.__name__: {f.alias for f in kind.model_fields.values()} - HEAD.keys() for kind in EVENT_TYPES.values()}
     assert own["Step"] == {"type", "index", "message", "usage", "finishReason", "model"}
     assert own["ToolCall"] >= {"type", "callId", "name", "params", "response", "isError", "durationMs"}
@@ -112,7 +110,7 @@ def test_the_ends_of_a_turn_carry_what_the_contract_says() -> None:
     )
 
 
-def test_a_tool_result_may_hold_what_json_can() -> None:
+def test_a_tool_result_may_have_any_json() -> None:
     event = ToolCall(
         turn_id="t",
         chat_session_id="s",

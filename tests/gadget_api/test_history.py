@@ -1,14 +1,15 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from gadget_api.events import Compacted, Steered, Step, ToolCall
+from gadget_api.events import EVENT_TYPES, Compacted, Steered, Step, ToolCall, TurnEvent
 from gadget_api.history import interrupted_results, work_messages
 from gadget_api.messages import (
-    INTERRUPTED,
+    INTERRUPTED_RESULT,
     AssistantMessage,
     Compaction,
     FinishReason,
@@ -19,9 +20,10 @@ from gadget_api.messages import (
     ToolMessage,
     Usage,
     UserMessage,
-    unanswered,
+    open_tool_calls,
 )
 from gadget_api.model import utc_now
+from tests.gadget_api.strategies import events as events_of
 
 WorkEvent = Step | ToolCall | Steered | Compacted
 
@@ -64,7 +66,7 @@ def outline(messages: Sequence[Message | Compaction]) -> list[str]:
             case ModelMessage():
                 lines.append(" ".join(["assistant", *(call.call_id for call in message.tool_calls)]))
             case ToolMessage():
-                lines.append(f"{'interrupted' if message.content == INTERRUPTED else 'tool'} {message.call_id}")
+                lines.append(f"{'interrupted' if message.content == INTERRUPTED_RESULT else 'tool'} {message.call_id}")
             case Compaction():
                 lines.append("compaction")
             case _:
@@ -97,6 +99,13 @@ def test_a_turn_without_work_has_no_messages() -> None:
     assert work_messages([]) == []
 
 
+@pytest.mark.parametrize("kind", EVENT_TYPES.values(), ids=lambda kind: kind.__name__)
+@given(data=st.data())
+def test_messages_are_made_of_history_events_alone(kind: type[TurnEvent], data: st.DataObject) -> None:
+    event = data.draw(events_of(kind))
+    assert (work_messages([step("a"), event]) != work_messages([step("a")])) == kind.is_in_history
+
+
 def test_a_call_that_was_cut_off_is_closed_before_anything_else_follows() -> None:
     events: list[WorkEvent] = [step("a", "b", "c"), result("b"), steered("what now?"), step(content="sorry")]
     assert outline(work_messages(events)) == [
@@ -109,18 +118,18 @@ def test_a_call_that_was_cut_off_is_closed_before_anything_else_follows() -> Non
     ]
 
 
-def test_calls_at_the_very_end_stay_open_until_they_are_closed() -> None:
+def test_the_last_calls_may_have_no_result_yet() -> None:
     messages = work_messages([step("a", "b"), result("a")])
     assert outline(messages) == ["assistant a b", "tool a"]
-    assert [call.call_id for call in unanswered(messages)] == ["b"]
+    assert [call.call_id for call in open_tool_calls(messages)] == ["b"]
     assert outline(interrupted_results(messages)) == ["interrupted b"]
 
 
 def test_a_closed_call_says_that_its_outcome_is_unknown_and_keeps_its_name() -> None:
     assert interrupted_results(work_messages([step("a")])) == [
-        ToolMessage(call_id="a", name="tool-a", content=INTERRUPTED)
+        ToolMessage(call_id="a", name="tool-a", content=INTERRUPTED_RESULT)
     ]
-    assert INTERRUPTED.startswith("interrupted, outcome unknown")
+    assert INTERRUPTED_RESULT.startswith("interrupted, outcome unknown")
 
 
 def test_thinking_is_put_before_the_answer_in_its_tag() -> None:
@@ -129,7 +138,7 @@ def test_thinking_is_put_before_the_answer_in_its_tag() -> None:
     assert message.content == "<thinking>2 + 2, so 4</thinking>\nThe answer is 4."
 
 
-def test_an_answer_without_thinking_is_as_it_was_said() -> None:
+def test_an_answer_without_thinking_is_unchanged() -> None:
     [message] = work_messages([step(content="The answer is 4.")])
     assert isinstance(message, ModelMessage)
     assert message.content == "The answer is 4."
@@ -142,7 +151,7 @@ def test_thinking_and_calls_without_a_word_are_kept() -> None:
     assert [call.call_id for call in message.tool_calls] == ["a"]
 
 
-def test_a_result_is_what_the_model_was_told() -> None:
+def test_a_tool_message_has_the_result_of_the_call() -> None:
     messages = work_messages([step("a"), result("a", "three lines\nof\noutput")])
     assert isinstance(messages[1], ToolMessage)
     assert messages[1].content == "three lines\nof\noutput"
@@ -181,7 +190,7 @@ def test_every_call_has_exactly_one_result_and_it_follows_its_call(events: list[
 
 
 @given(worked())
-def test_nothing_that_was_said_is_lost(events: list[WorkEvent]) -> None:
+def test_no_content_is_lost(events: list[WorkEvent]) -> None:
     messages = work_messages(events)
     said = [message for message in messages if isinstance(message, ModelMessage)]
     assert said == [ModelMessage.of(event.message) for event in events if isinstance(event, Step)]

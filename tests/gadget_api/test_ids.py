@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from gadget_api.ids import new_id
 
 
-def test_an_id_is_24_hexadecimal_digits_and_begins_with_the_time() -> None:
+def test_an_id_has_24_hexadecimal_digits_and_starts_with_the_time() -> None:
     before = datetime.now(UTC).timestamp() * 1000
     made = new_id()
     assert re.fullmatch(r"[0-9a-f]{24}", made)

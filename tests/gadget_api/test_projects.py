@@ -26,14 +26,14 @@ from gadget_api.projects import NewProject, ProjectChanges, is_local_git_url, is
         "first.last_2@host-1.example.org:project",
     ],
 )
-def test_a_repository_elsewhere_is_taken(url: str) -> None:
+def test_a_remote_repository_is_accepted(url: str) -> None:
     assert is_remote_git_url(url)
     assert not is_local_git_url(url)
     assert NewProject(name="P", slug="p", git_url=url).git_url == url
 
 
 @pytest.mark.parametrize("url", ["/srv/git/project.git", "/srv/git/prøject", "file:///srv/git/project.git"])
-def test_a_local_repository_is_told_apart(url: str) -> None:
+def test_a_local_repository_is_recognised(url: str) -> None:
     assert is_local_git_url(url)
     assert not is_remote_git_url(url)
     assert NewProject(name="P", slug="p", git_url=url).git_url == url
@@ -123,7 +123,7 @@ def test_a_local_repository_is_told_apart(url: str) -> None:
         "/" + "a" * 2000,
     ],
 )
-def test_what_is_not_plainly_a_repository_is_refused(url: str) -> None:
+def test_an_unclear_git_url_is_refused(url: str) -> None:
     assert not is_remote_git_url(url)
     assert not is_local_git_url(url)
     with pytest.raises(ValidationError, match="must be https://host/path"):
@@ -133,7 +133,7 @@ def test_what_is_not_plainly_a_repository_is_refused(url: str) -> None:
 
 
 @given(st.text())
-def test_whatever_is_taken_is_an_address_and_one_line(url: str) -> None:
+def test_an_accepted_git_url_is_one_printable_line(url: str) -> None:
     if is_remote_git_url(url) or is_local_git_url(url):
         assert url.isprintable()
         assert not url.startswith("-")
@@ -146,7 +146,7 @@ def test_whatever_is_taken_is_an_address_and_one_line(url: str) -> None:
     st.text(max_size=10),
     st.text(max_size=10),
 )
-def test_no_place_in_an_address_hides_a_blank(start: str, hidden: str, before: str, after: str) -> None:
+def test_a_blank_is_refused_anywhere_in_a_git_url(start: str, hidden: str, before: str, after: str) -> None:
     url = f"{start}{before}{hidden}{after}"
     assert not is_remote_git_url(url)
     assert not is_local_git_url(url)
@@ -173,7 +173,7 @@ def test_a_slug_cannot_lead_out_of_the_workspace_or_hide_in_it(slug: str) -> Non
 
 
 @given(st.text(max_size=20))
-def test_a_slug_that_is_taken_is_one_visible_path_component(slug: str) -> None:
+def test_an_accepted_slug_is_one_visible_path_component(slug: str) -> None:
     try:
         NewProject(name="P", slug=slug, git_url="https://host/project")
     except ValidationError:
@@ -190,5 +190,5 @@ def test_a_project_has_a_name_that_can_be_read(name: str) -> None:
         NewProject(name=name, slug="p", git_url="https://host/project")
 
 
-def test_a_name_is_kept_without_the_blanks_around_it() -> None:
+def test_a_name_is_stripped() -> None:
     assert NewProject(name="  Gadget Code \n", slug="p", git_url="https://host/project").name == "Gadget Code"

@@ -75,19 +75,19 @@ def test_each_direction_has_the_events_of_the_contract(sender: Peer, receiver: P
     assert events_between(sender, receiver).keys() == names
 
 
-def test_an_event_is_there_once_in_each_direction() -> None:
+def test_each_direction_has_an_event_only_once() -> None:
     keys = [(event.sender, event.receiver, event.name) for event in SOCKET_EVENTS]
     assert len(keys) == len(set(keys))
 
 
-def test_the_events_of_a_turn_are_the_same_on_both_ways() -> None:
+def test_the_events_of_a_turn_are_the_same_in_both_directions() -> None:
     assert EVENT_TYPES.keys() == TURN_EVENTS | OUR_TURN_EVENTS
     for name, kind in EVENT_TYPES.items():
         assert events_between(Peer.DRONE, Peer.WEB)[name].payload is kind
         assert events_between(Peer.WEB, Peer.IDE)[name].payload is kind
 
 
-def test_requests_are_answered_and_pushes_are_not() -> None:
+def test_requests_have_a_reply_and_pushes_have_none() -> None:
     for event in SOCKET_EVENTS:
         of_drone = event.sender is Peer.DRONE and event.name in {"droneStatus", *TERMINAL_NEWS}
         is_request = event.name not in EMITTED or of_drone
@@ -100,7 +100,7 @@ def test_a_reply_says_ok() -> None:
             assert event.reply.model_fields["ok"].default is True, event.reply
 
 
-def test_every_event_says_what_it_is_for_and_carries_a_model() -> None:
+def test_every_event_has_a_summary_and_a_payload() -> None:
     for event in SOCKET_EVENTS:
         assert event.summary.endswith((".", "?", "...")), event.summary
         assert issubclass(event.payload, WireModel)
@@ -133,7 +133,7 @@ def test_a_payload_has_the_fields_of_the_contract(sender: Peer, receiver: Peer, 
     assert {field.alias for field in payload.model_fields.values()} == fields
 
 
-def test_the_answer_to_a_crash_carries_at_least_what_the_contract_says() -> None:
+def test_the_crash_recovery_response_has_the_fields_of_the_contract() -> None:
     payload = events_between(Peer.WEB, Peer.DRONE)["crashRecoveryResponse"].payload
     fields = {field.alias for field in payload.model_fields.values()}
     assert fields >= {"turnId", "action", "retryDelay", "epoch", "ackedSeq"}

@@ -35,7 +35,7 @@ base_url = TypeAdapter[str](BaseUrl)
         ("https://modèles.example.org/v1", "https://modèles.example.org/v1"),
     ],
 )
-def test_a_base_url_is_kept_without_its_last_slash(url: str, kept: str) -> None:
+def test_a_base_url_is_stored_without_its_last_slash(url: str, kept: str) -> None:
     assert base_url.validate_python(url) == kept
 
 
@@ -72,13 +72,13 @@ def test_a_base_url_is_kept_without_its_last_slash(url: str, kept: str) -> None:
         "https://host/" + "a" * 2000,
     ],
 )
-def test_what_is_not_plainly_an_address_is_refused(url: str) -> None:
+def test_an_unclear_base_url_is_refused(url: str) -> None:
     with pytest.raises(ValidationError):
         base_url.validate_python(url)
 
 
 @given(st.text(max_size=30))
-def test_a_base_url_that_is_taken_can_be_written_in_a_request(rest: str) -> None:
+def test_an_accepted_base_url_is_valid_in_a_request(rest: str) -> None:
     try:
         kept = base_url.validate_python(f"https://host/{rest}")
     except ValidationError:
@@ -103,7 +103,7 @@ def test_the_key_in_a_work_order_is_not_in_its_repr() -> None:
     assert ordered.to_wire()["apiKey"] == "sk-hunter2"
 
 
-def test_leaving_the_key_out_is_not_the_same_as_removing_it() -> None:
+def test_an_omitted_key_stays_and_a_null_key_is_removed() -> None:
     assert "api_key" not in ProviderChanges.model_validate({"name": "P"}).model_fields_set
     assert "api_key" in ProviderChanges.model_validate({"apiKey": None}).model_fields_set
 
@@ -112,12 +112,12 @@ def test_leaving_the_key_out_is_not_the_same_as_removing_it() -> None:
     "params",
     [{"temperature": -0.1}, {"temperature": 2.1}, {"topP": -0.1}, {"topP": 1.1}, {"topK": 0}, {"topK": 1.5}],
 )
-def test_sampling_has_bounds(params: dict[str, Any]) -> None:
+def test_sampling_has_limits(params: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         ModelParams.model_validate(params)
 
 
-def test_sampling_is_left_to_the_provider_unless_it_is_set() -> None:
+def test_sampling_is_null_by_default() -> None:
     assert ModelParams() == ModelParams(temperature=None, top_p=None, top_k=None, effort=None)
     said = {"temperature": 0.0, "topP": 0.0, "topK": 1, "effort": "high"}
     assert ModelParams(temperature=0, top_p=0, top_k=1, effort=Effort.HIGH).to_wire() == said
@@ -133,7 +133,7 @@ def test_sampling_is_left_to_the_provider_unless_it_is_set() -> None:
         {"output": 1},
     ],
 )
-def test_a_price_is_whole_and_not_below_zero(price: dict[str, Any]) -> None:
+def test_a_price_is_complete_and_not_negative(price: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         ModelPrice.model_validate(price)
 
@@ -156,7 +156,7 @@ def test_tokens_are_priced_by_the_million(price: ModelPrice, usage: Usage, usd: 
 
 
 @given(st.integers(0, 10**7), st.integers(0, 10**7), st.floats(0, 100), st.floats(0, 1))
-def test_a_cache_never_makes_a_call_dearer(fresh: int, cached: int, input_usd: float, discount: float) -> None:
+def test_a_cache_never_makes_a_call_more_expensive(fresh: int, cached: int, input_usd: float, discount: float) -> None:
     price = ModelPrice(input=input_usd, cached_input=input_usd * discount, output=0)
     with_cache = price.cost_usd(Usage(input_tokens=fresh + cached, cached_input_tokens=cached))
     without = price.cost_usd(Usage(input_tokens=fresh + cached))
@@ -164,7 +164,7 @@ def test_a_cache_never_makes_a_call_dearer(fresh: int, cached: int, input_usd: f
 
 
 @pytest.mark.parametrize("window", [0, -1, 255])
-def test_a_context_window_holds_something(window: int) -> None:
+def test_a_context_window_has_a_lower_limit(window: int) -> None:
     with pytest.raises(ValidationError):
         ProviderModel(id="m", name="M", context_window=window)
 

@@ -12,7 +12,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from gadget_api.ids import new_id
-from gadget_api.traces import NoTracer, is_on, tracer_of
+from gadget_api.traces import NoTracer, create_tracer, is_tracing_enabled
 from tests.gadget_code.peers import PlayedDrone, a_session, a_web
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -72,13 +72,13 @@ def collector() -> Iterator[Collector]:
         ({"OTEL_SDK_DISABLED": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": ENDPOINT}, False),
     ],
 )
-def test_the_standard_variables_switch_it_on(environment: dict[str, str], on: bool) -> None:
-    assert is_on(environment) is on
-    assert isinstance(tracer_of("x", environment), NoTracer) is not on
+def test_the_standard_variables_turn_tracing_on(environment: dict[str, str], on: bool) -> None:
+    assert is_tracing_enabled(environment) is on
+    assert isinstance(create_tracer("x", environment), NoTracer) is not on
 
 
-def test_whoever_traces_nothing_hands_on_the_trace_it_is_in() -> None:
-    tracer = tracer_of("x", {})
+def test_the_traceparent_is_passed_on_when_tracing_is_off() -> None:
+    tracer = create_tracer("x", {})
     for parent, handed_on in (
         (PARENT, PARENT),
         (None, None),
@@ -92,7 +92,7 @@ def test_whoever_traces_nothing_hands_on_the_trace_it_is_in() -> None:
             assert span.traceparent == handed_on
 
 
-async def test_a_prompt_and_what_follows_is_one_trace(mongodb_url: str, tmp_path: Path, collector: Collector) -> None:
+async def test_all_spans_of_a_prompt_are_one_trace(mongodb_url: str, tmp_path: Path, collector: Collector) -> None:
     settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "50"}
     with a_web(tmp_path, mongodb_url, **settings) as web:
         async with await web.user() as user, PlayedDrone(user) as drone:
@@ -111,9 +111,9 @@ async def test_a_prompt_and_what_follows_is_one_trace(mongodb_url: str, tmp_path
     assert b"nobody else" not in b"".join(span.SerializeToString() for span in collector.spans)
 
 
-def test_spans_within_each_other_and_one_that_fails(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nested_spans_and_a_failed_span(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
-    tracer = tracer_of("gadget-drone", {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url})
+    tracer = create_tracer("gadget-drone", {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url})
     with suppress(ValueError), tracer.span("turn", parent=PARENT), tracer.span("tool", name="shell") as span:
         span.note(durationMs=12)
         raise ValueError("secret")

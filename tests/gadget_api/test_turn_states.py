@@ -34,7 +34,7 @@ def test_the_user_can_end_or_move_a_turn_wherever_it_waits() -> None:
         assert any(transition.ends and status in transition.sources for transition in by_user)
 
 
-def test_whoever_takes_a_turn_from_a_drone_fences_it_off() -> None:
+def test_each_new_owner_of_a_turn_starts_an_epoch() -> None:
     """All that leaves `processing` but the drone's own word, or begins it anew, starts an epoch."""
     own_word = {"complete", "refuse"}
     for transition in TRANSITIONS:
@@ -42,7 +42,7 @@ def test_whoever_takes_a_turn_from_a_drone_fences_it_off() -> None:
         assert transition.starts_epoch == (concerns_a_drone and transition.name not in own_word), transition
 
 
-def test_each_transition_is_told_apart_and_explained() -> None:
+def test_each_transition_has_its_own_name_and_meaning() -> None:
     names = [transition.name for transition in TRANSITIONS]
     assert len(set(names)) == len(names)
     for transition in TRANSITIONS:

@@ -33,7 +33,7 @@ def folded(turn_events: list[TurnEvent], price: ModelPrice | None = None) -> Tur
     return stats
 
 
-def test_a_turn_that_has_not_begun_has_used_nothing() -> None:
+def test_a_new_turn_has_no_usage() -> None:
     assert TurnStats().to_wire() == {
         "stepCount": 0,
         "toolCallCount": 0,
@@ -70,26 +70,26 @@ def test_only_model_calls_and_tool_calls_count(event: TurnEvent) -> None:
 
 @pytest.mark.parametrize("name", sorted(DELTA_TYPES))
 @given(data=st.data())
-def test_deltas_may_expire_for_nothing_is_counted_from_them(name: str, data: st.DataObject) -> None:
+def test_deltas_do_not_change_the_stats(name: str, data: st.DataObject) -> None:
     assert data.draw(events(EVENT_TYPES[name])).counted(TurnStats(), None) == TurnStats()
 
 
-def test_without_a_price_the_cost_is_not_known() -> None:
+def test_without_a_price_the_cost_is_null() -> None:
     assert folded([step(USAGE)]).cost is None
 
 
-def test_the_cost_is_by_the_million_tokens() -> None:
+def test_the_cost_is_per_million_tokens() -> None:
     # 600 fresh at 3 $, 400 cached at 0.30 $, 200 answered at 15 $
     price = ModelPrice(input=3, cached_input=0.30, output=15)
     assert folded([step(USAGE)], price).cost == pytest.approx(0.0018 + 0.00012 + 0.003)
     assert folded([step(USAGE)] * 3, price).cost == pytest.approx(3 * 0.00492)
 
 
-def test_without_a_price_of_their_own_cached_tokens_cost_what_others_do() -> None:
+def test_cached_tokens_without_a_price_cost_the_input_price() -> None:
     assert folded([step(USAGE)], ModelPrice(input=3, output=15)).cost == pytest.approx(0.003 + 0.003)
 
 
-def test_a_model_that_costs_nothing_costs_nothing() -> None:
+def test_a_price_of_zero_gives_a_cost_of_zero() -> None:
     assert folded([step(USAGE)], ModelPrice(input=0, output=0)).cost == 0
 
 
@@ -98,7 +98,7 @@ def test_a_cached_price_of_zero_is_a_price() -> None:
 
 
 @given(st.lists(usages, max_size=5), st.floats(0, 100), st.floats(0, 100))
-def test_a_sum_does_not_depend_on_where_it_was_cut(
+def test_stats_do_not_depend_on_how_the_events_are_grouped(
     all_usages: list[Usage], input_usd: float, output_usd: float
 ) -> None:
     """A drone that goes on with a turn counts on from what the server has."""
@@ -132,7 +132,7 @@ def test_a_sum_does_not_depend_on_where_it_was_cut(
         (100 * 3_600_000, "100h 00m"),
     ],
 )
-def test_a_duration_reads_like_a_clock(duration_ms: int, label: str) -> None:
+def test_durations_are_formatted(duration_ms: int, label: str) -> None:
     assert duration_label(duration_ms) == label
 
 
@@ -145,7 +145,7 @@ def test_a_duration_is_cut_to_its_last_unit_never_rounded_up(duration_ms: int) -
     assert "60" not in re.split(r"\D+", label.partition("h")[2] or label.partition("m")[2])
 
 
-def test_the_end_writes_the_duration_and_keeps_the_rest() -> None:
+def test_the_end_sets_only_the_duration() -> None:
     stats = folded([step(USAGE), tool_call()]).ended(125_000)
     assert (stats.duration_ms, stats.duration_label) == (125_000, "2m 05s")
     assert (stats.tool_call_count, stats.input_tokens) == (1, 1000)

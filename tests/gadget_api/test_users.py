@@ -18,7 +18,7 @@ password = TypeAdapter[SecretStr](Password)
         ("a" * 242 + "@example.org", "a" * 242 + "@example.org"),
     ],
 )
-def test_an_address_is_kept_in_small_letters_without_blanks_around(given: str, kept: str) -> None:
+def test_an_email_is_stripped_and_in_lower_case(given: str, kept: str) -> None:
     assert email.validate_python(given) == kept
     assert email.validate_python(kept) == kept
 
@@ -41,13 +41,13 @@ def test_an_address_is_kept_in_small_letters_without_blanks_around(given: str, k
         "a" * 243 + "@example.org",
     ],
 )
-def test_what_is_not_one_address_is_refused(address: str) -> None:
+def test_an_invalid_email_is_refused(address: str) -> None:
     with pytest.raises(ValidationError):
         email.validate_python(address)
 
 
 @pytest.mark.parametrize("length", [8, 9, 1024])
-def test_a_password_of_eight_to_1024_characters_is_taken_as_it_is(length: int) -> None:
+def test_a_password_of_8_to_1024_characters_is_accepted_unchanged(length: int) -> None:
     assert password.validate_python(" " * length).get_secret_value() == " " * length
     assert len(password.validate_python("ü" * length)) == length
 
@@ -64,7 +64,7 @@ def test_the_old_password_may_be_empty_but_not_the_new_one() -> None:
         NewPassword.model_validate({"currentPassword": "long enough", "newPassword": ""})
 
 
-def test_a_password_that_is_refused_is_not_repeated() -> None:
+def test_a_refused_password_is_not_in_the_error() -> None:
     with pytest.raises(ValidationError) as caught:
         Registration.model_validate({"email": "ada@example.org", "password": "hunter2"})
     assert "hunter2" not in str(caught.value)

@@ -65,11 +65,11 @@ def test_an_order_is_the_same_after_the_wire() -> None:
     assert WorkOrder.model_validate(resumed.to_wire()) == resumed
 
 
-def test_the_key_is_not_in_what_a_log_would_show() -> None:
+def test_the_key_is_not_in_the_repr_of_a_work_order() -> None:
     assert "hunter2" not in repr(order())
     assert "hunter2" not in f"{order()}"
 
 
-def test_an_order_without_an_epoch_is_none() -> None:
+def test_a_work_order_without_an_epoch_is_refused() -> None:
     with pytest.raises(ValidationError):
         order(epoch=0)

@@ -21,12 +21,12 @@ def golden_files() -> list[Path]:
 
 
 @pytest.mark.parametrize("path", golden_files(), ids=lambda path: path.stem)
-def test_a_file_that_was_written_is_read_and_means_the_same(path: Path) -> None:
+def test_a_golden_file_is_read_without_loss(path: Path) -> None:
     written = json.loads(path.read_text())
     assert kind_of(path).model_validate(written).to_wire() == written
 
 
-def test_there_is_a_golden_file_of_each_kind_at_the_present_version() -> None:
+def test_each_kind_of_file_has_a_golden_file_of_the_current_version() -> None:
     names = {path.stem for path in golden_files()}
     assert {f"workspace-{WORKSPACE_VERSION}", f"work-order-{WORKSPACE_VERSION}"} <= names
 
@@ -65,7 +65,7 @@ def test_the_files_have_the_fields_of_the_contract() -> None:
     }
 
 
-def test_a_work_order_on_disk_has_no_place_for_a_key() -> None:
+def test_a_work_order_on_disk_has_no_field_for_a_key() -> None:
     written = json.loads((GOLDEN / "work-order-1.json").read_text())
     with pytest.raises(ValidationError):
         WorkOrderFile.model_validate({**written, "apiKey": "sk-hunter2"})
@@ -74,7 +74,7 @@ def test_a_work_order_on_disk_has_no_place_for_a_key() -> None:
 
 
 @pytest.mark.parametrize("missing", ["workspaceId", "createdAt", "hostname", "workspaceDir"])
-def test_a_workspace_without_what_makes_it_one_is_refused(missing: str) -> None:
+def test_a_workspace_file_without_its_required_fields_is_refused(missing: str) -> None:
     written = json.loads((GOLDEN / "workspace-1.json").read_text())
     del written[missing]
     with pytest.raises(ValidationError):

@@ -48,7 +48,7 @@ async def test_what_turns_do_is_counted(admin: User, user: User, drone: PlayedDr
 def test_the_lag_of_the_loop_is_a_histogram() -> None:
     metrics = Metrics()
     for lag_s in (0.0, 0.02, 7.0):
-        metrics.lag.take(lag_s)
+        metrics.lag.record(lag_s)
     lines = dict(line.rsplit(" ", 1) for line in metrics.lines() if not line.startswith("#"))
     name = "gadget_event_loop_lag_seconds"
     assert lines[f'{name}_bucket{{le="0.001"}}'] == "1"

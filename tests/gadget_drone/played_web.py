@@ -211,8 +211,8 @@ class PlayedWeb:
 
     async def _context(self, _request: web.Request) -> web.Response:
         self.histories += 1
-        said = [turn_event.validate_python(e) for e in self.events if e["type"] in ("step", "toolCall", "steered")]
-        own = [UserMessage(content=self._prompt), *work_messages(said, is_over=False)]  # type: ignore[arg-type]
+        events = map(turn_event.validate_python, self.events)
+        own = [UserMessage(content=self._prompt), *work_messages(events, is_over=False)]
         item = {"turnId": self.turn, "messages": [message.to_wire() for message in own]}
         return web.json_response({"items": [item], "nextCursor": None})
 

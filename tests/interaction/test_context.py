@@ -4,7 +4,7 @@ from itertools import pairwise
 from typing import Any
 
 from gadget_ai.testing.script import Call, HttpError, Reply, RequestView, Script, Text
-from gadget_api.messages import TRIMMED
+from gadget_api.messages import TRIMMED_RESULT
 
 
 def long_steps(n: int) -> list[Reply]:
@@ -65,7 +65,7 @@ async def test_old_outputs_are_trimmed_then_summarised_and_the_log_stays(stage_f
     assert len([event for event in events if event["type"] == "toolCall"]) == 14 - 1
     assert "110000" in next(e["response"] for e in events if e["type"] == "toolCall" and "110000" in e["response"])
     sent = [str(request.messages) for request in stage.model.requests if not says_summary(request)]
-    assert any(TRIMMED in body for body in sent) or any("SUMMARY" in body for body in sent)
+    assert any(TRIMMED_RESULT in body for body in sent) or any("SUMMARY" in body for body in sent)
     assert all("Count until fourteen." in body for body in sent)
     assert max(map(len, sent)) < 16_000 * 4
 

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from gadget_ai.testing.script import Call, Reply, Script, Text, Think
-from gadget_api.events import CONTENT_TYPES
+from gadget_api.events import SHOWN_TYPES
 from gadget_api.messages import Usage
 from tests.harness import User, git, until
 from tests.interaction.conftest import HELD
@@ -80,7 +80,7 @@ async def test_a_turn_changes_the_repository_and_everybody_agrees_on_what_happen
     await until(let_go)
     await stage.drone.until_available()
     whole = await stage.user.get(f"/turns/{turn['_id']}/steps")
-    assert whole["items"] == [event for event in stored if event["type"] in CONTENT_TYPES]
+    assert whole["items"] == [event for event in stored if event["type"] in SHOWN_TYPES]
 
 
 async def test_the_journal_the_store_and_a_watcher_agree_while_the_turn_runs(stage_for: Any) -> None:

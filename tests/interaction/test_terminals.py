@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gadget_ai.testing.script import Reply, Script, Text
-from gadget_api.terminals import KEPT_BYTES
+from gadget_api.terminals import SCROLLBACK_BYTES
 from tests.gadget_code.peers import Played, PlayedDrone, a_turn
 from tests.gadget_drone.tools.test_shell import is_running
 from tests.harness import Drone, Ide, User, Web, repository, until
@@ -356,7 +356,7 @@ async def test_it_does_not_matter_which_process_holds_whose_socket(two_webs: tup
                 for one_of_both in (viewer, other):
                     await one_of_both.until(b"done\r\n")
                 await until_same(viewer, other)
-                assert len(viewer.seen) < KEPT_BYTES
+                assert len(viewer.seen) < SCROLLBACK_BYTES
     finally:
         if drone is not None:
             drone.stop()

@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 import pytest
 
-from gadget_ai.collect import Answer, Live, answer
-from gadget_ai.connect import connect
+from gadget_ai.collect import LiveChunk, ModelAnswer, ask_model
+from gadget_ai.factory import create_client
 from gadget_ai.testing.client import ScriptedClient
 from gadget_ai.testing.demo import DEMO_FILES, DEMO_PROMPT, MODEL_ID, demo_reply, demo_script
 from gadget_ai.testing.script import Pause, Reply, RequestView, Script, Text, Think
@@ -49,13 +49,13 @@ def run_tool(root: Path, name: str, params: dict[str, Any]) -> str:
     raise AssertionError(name)
 
 
-async def run_turn(root: Path, messages: list[Message], prompt: str) -> tuple[list[str], Answer]:
+async def run_turn(root: Path, messages: list[Message], prompt: str) -> tuple[list[str], ModelAnswer]:
     """Works until an answer without a call; the tools it called, and that answer."""
     client = ScriptedClient(Script(no_pauses))
     tools: list[str] = []
     messages.append(UserMessage(content=prompt))
     for _ in range(10):
-        said = await answer(client, [client.encode(m) for m in messages], [], on_live=lambda live: None)
+        said = await ask_model(client, [client.encode(m) for m in messages], [], on_live=lambda live: None)
         messages.append(ModelMessage.of(said.message))
         if not said.message.tool_calls:
             return tools, said
@@ -79,7 +79,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_it_mends_the_project_and_later_says_that_all_is_well(project: Path) -> None:
+async def test_the_demo_repairs_the_project_and_later_finds_no_fault(project: Path) -> None:
     messages: list[Message] = []
     tools, said = await run_turn(project, messages, DEMO_PROMPT)
     assert tools == ["list", "read", "shell", "edit", "shell"]
@@ -90,7 +90,7 @@ async def test_it_mends_the_project_and_later_says_that_all_is_well(project: Pat
     assert "All is well" in said.message.content
 
 
-async def test_it_gives_up_with_words_where_it_cannot_help(project: Path) -> None:
+async def test_the_demo_explains_that_it_cannot_help(project: Path) -> None:
     (project / "roman.py").write_text("raise SystemExit('something else')\n")
     tools, said = await run_turn(project, [], "Mend it.")
     assert tools == ["list", "read", "shell"]
@@ -104,7 +104,7 @@ def test_a_demo_turn_takes_seconds() -> None:
     assert all(0.02 <= pause_s <= 0.04 for pause_s in pauses_s)
 
 
-def test_a_session_that_has_no_name_gets_one_of_few_words() -> None:
+def test_the_demo_answers_a_prompt_for_a_title() -> None:
     messages = [{"role": "system", "content": title._ASK}, {"role": "user", "content": DEMO_PROMPT}]
     reply = demo_reply(RequestView("openai", MODEL_ID, messages, [], {}, b""))
     assert reply.pieces == (Text("Roman numerals and their tests"),)
@@ -117,7 +117,7 @@ def test_the_project_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["stdin", "SIGTERM", "SIGINT"])
-async def test_the_demo_server_runs_until_it_is_told(how: str) -> None:
+async def test_the_demo_server_runs_until_it_is_stopped(how: str) -> None:
     process = await asyncio.create_subprocess_exec(
         *SERVE, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
@@ -125,10 +125,10 @@ async def test_the_demo_server_runs_until_it_is_told(how: str) -> None:
     assert process.stdout is not None
     async with asyncio.timeout(20):
         told = orjson.loads(await process.stdout.readline())
-        client = connect(provider(ApiType.OPENAI, base_url=told["url"], model_id=told["model"]))
-        live: list[Live] = []
+        client = create_client(provider(ApiType.OPENAI, base_url=told["url"], model_id=told["model"]))
+        live: list[LiveChunk] = []
         started = time.monotonic()
-        said = await answer(client, [client.encode(UserMessage(content=told["prompt"]))], [], on_live=live.append)
+        said = await ask_model(client, [client.encode(UserMessage(content=told["prompt"]))], [], on_live=live.append)
         assert time.monotonic() - started < 5
         assert said.message.tool_calls[0].name == "list"
         assert len(live) > 5

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from gadget_ai.client import ChatClient
-from gadget_ai.collect import answer
+from gadget_ai.collect import ask_model
 from gadget_ai.errors import LLMError
 from gadget_ai.testing.client import ScriptedClient
 from gadget_ai.testing.script import Call, Pause, Reply, Script, Text, history_fault
@@ -50,11 +50,11 @@ async def test_a_bad_history_is_refused(api: ApiType | None, name: str, make_sta
         else (await make_stage(api, Reply(Text("ok")))).client
     )
     with pytest.raises(LLMError) as caught:
-        await answer(client, [client.encode(m) for m in BAD_HISTORIES[name]], [], on_live=lambda live: None)
+        await ask_model(client, [client.encode(m) for m in BAD_HISTORIES[name]], [], on_live=lambda live: None)
     assert caught.value.code is ErrorCode.MODEL_REFUSED
 
 
-def test_a_good_history_is_taken() -> None:
+def test_a_good_history_is_accepted() -> None:
     calls: list[dict[str, Any]] = [{"id": "a"}, {"id": "b"}]
     results: list[dict[str, Any]] = [{"role": "tool", "tool_call_id": "b"}, {"role": "tool", "tool_call_id": "a"}]
     assert history_fault([{"role": "user"}, {"role": "assistant", "tool_calls": calls}, *results]) is None
@@ -81,13 +81,13 @@ async def test_models_have_their_own_scripts_and_an_unknown_one_is_not_found(mak
         assert server.connections == 1
 
 
-async def test_a_script_that_is_over_says_so(make_stage: MakeStage) -> None:
+async def test_a_script_without_replies_left_is_an_error(make_stage: MakeStage) -> None:
     stage = await make_stage(ApiType.OPENAI)
-    with pytest.raises(LLMError, match="script is over"):
+    with pytest.raises(LLMError, match="has no reply"):
         await stage.ask()
 
 
-async def test_leaving_the_server_ends_a_silent_answer() -> None:
+async def test_closing_the_server_ends_a_silent_answer() -> None:
     async with asyncio.timeout(5):
         async with ScriptedServer(Script([Reply(Text("soon"), Pause(60), Text("late"))])) as server:
             reader, writer = await asyncio.open_connection("127.0.0.1", int(server.root_url.rpartition(":")[2]))
@@ -99,12 +99,12 @@ async def test_leaving_the_server_ends_a_silent_answer() -> None:
         await writer.wait_closed()
 
 
-async def test_the_same_script_says_the_same_in_process_and_over_http(make_stage: MakeStage) -> None:
+async def test_the_same_script_gives_the_same_answer_in_process_and_over_http(make_stage: MakeStage) -> None:
     def reply() -> Reply:
         return Reply(Text("I look.", deltas=3), Call("list", {"path": "."}, call_id="a", deltas=3))
 
     clients: list[ChatClient] = [ScriptedClient(Script([reply()]))]
     clients += [(await make_stage(api, reply())).client for api in ApiType]
-    said = [await answer(c, [c.encode(ASK)], [], on_live=lambda live: None) for c in clients]
+    said = [await ask_model(c, [c.encode(ASK)], [], on_live=lambda live: None) for c in clients]
     assert said[0].message == said[1].message == said[2].message
     assert said[0].finish_reason == said[1].finish_reason == said[2].finish_reason

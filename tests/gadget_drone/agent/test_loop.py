@@ -10,7 +10,7 @@ import pytest
 from gadget_ai.errors import LLMError
 from gadget_ai.testing.script import Call, Cut, HttpError, Pause, Reply, RequestView, Script, Text, Think
 from gadget_api.errors import ErrorCode
-from gadget_api.messages import INTERRUPTED, ModelMessage, ToolCallRequest
+from gadget_api.messages import INTERRUPTED_RESULT, ModelMessage, ToolCallRequest
 from gadget_api.turns import MAX_STEERS, Steer, SteerOrigin
 from gadget_drone.agent.inbox import Inbox, Stopping
 from gadget_drone.tools.tool import SideEffect, ToolContext, ToolResult, tool
@@ -100,7 +100,7 @@ async def test_a_call_that_had_started_before_a_crash_is_never_run_again_unless_
     stage.own.started_before = frozenset({"w", "r"})
     events = await stage.run()
     results = {event["callId"]: event for event in events if event["type"] == "toolCall"}
-    assert results["w"]["response"] == INTERRUPTED
+    assert results["w"]["response"] == INTERRUPTED_RESULT
     assert results["w"]["isError"] is True
     assert not (stage.place / "ran").exists()
     assert "text" in results["r"]["response"]

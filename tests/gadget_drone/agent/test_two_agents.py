@@ -10,7 +10,7 @@ from gadget_ai.testing.script import Call, Reply, Script, Text
 from gadget_api.events import InquiryAsked, turn_event
 from gadget_api.history import work_messages
 from gadget_api.inquiries import ONCE, Answer, Inquiry, InquiryAnswer, InquiryStatus
-from gadget_api.messages import INTERRUPTED
+from gadget_api.messages import INTERRUPTED_RESULT
 from gadget_api.permissions import Capability, Decision, PermissionLevel, Policy, RuleScope, ScopedRule
 from gadget_drone.agent.decisions import Decisions
 from gadget_drone.turn.journal import Journal
@@ -87,7 +87,7 @@ async def test_two_agents_share_a_turn_and_both_resume_after_a_kill(tmp_path: Pa
         assert (bench.place / f"asked-{name}").exists()
         assert (bench.place / f"{name}.txt").read_text() == "once\n"
     results = [event["response"] for event in events if event["type"] == "toolCall" and event["callId"] == "first"]
-    assert results[1] == INTERRUPTED != results[0]
+    assert results[1] == INTERRUPTED_RESULT != results[0]
 
 
 def as_left(events: list[dict[str, Any]], agent_id: str | None, journal: Journal, left: list[Reply]) -> ScriptedAgent:

@@ -7,9 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gadget_api.errors import ErrorCode
-from gadget_api.history import read_by_model
+from gadget_api.history import messages_for_model
 from gadget_api.messages import (
-    TRIMMED,
+    TRIMMED_RESULT,
     Compaction,
     Message,
     ModelMessage,
@@ -30,7 +30,7 @@ def mark(planned: Plan, said: str = "Use tabs.") -> Compaction:
 
 
 def done(view: View, planned: Plan, said: str = "Use tabs.") -> list[Message]:
-    return read_by_model([*view.messages, mark(planned, said)])
+    return messages_for_model([*view.messages, mark(planned, said)])
 
 
 def tokens(messages: Sequence[Message]) -> int:
@@ -49,7 +49,13 @@ def test_old_results_give_way_first_large_ones_before_small_ones() -> None:
     assert isinstance(planned, Trim)
     assert planned.compaction == Compaction(trimmed=("old", "large"))
     after = done(seen, planned)
-    assert [m.content == TRIMMED for m in after if isinstance(m, ToolMessage)] == [False, True, True, False, False]
+    assert [m.content == TRIMMED_RESULT for m in after if isinstance(m, ToolMessage)] == [
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
     assert tokens(after) < 7_000
 
 
@@ -124,7 +130,7 @@ def test_there_may_be_nothing_to_summarise(messages: list[Message]) -> None:
 
 
 def test_clear_leaves_nothing() -> None:
-    assert read_by_model([prompt(), *step("a"), CLEARED, prompt("Afresh.")]) == [prompt("Afresh.")]
+    assert messages_for_model([prompt(), *step("a"), CLEARED, prompt("Afresh.")]) == [prompt("Afresh.")]
 
 
 sizes = st.integers(0, 3000)
@@ -174,7 +180,7 @@ def test_after_any_plan_the_conversation_is_valid_fits_and_ends_as_it_ended(
         assert force or seen.tokens <= limit
         return
     compaction = mark(planned, said)
-    after = read_by_model([*messages, compaction])
+    after = messages_for_model([*messages, compaction])
     assert fault(after) is None
     assert fixed + tokens(after) <= limit
     assert tokens(after) < tokens(messages)
@@ -219,14 +225,14 @@ def test_compaction_after_compaction_stays_valid_and_keeps_the_first_prompt(
     for number, turn in enumerate(turns):
         renamed = [_renamed(message, f"t{number}") for message in turn]
         log += renamed
-        seen = view(read_by_model(log), limit, prompt_index=None)
+        seen = view(messages_for_model(log), limit, prompt_index=None)
         try:
             planned = plan(seen)
         except ContextTooLong:
             return
         if planned is not None:
             log.append(mark(planned))
-        after = read_by_model(log)
+        after = messages_for_model(log)
         assert fault(after) is None
         assert tokens(after) <= limit
         assert any("The very first word." in message.content for message in after)

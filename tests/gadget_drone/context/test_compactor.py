@@ -2,14 +2,14 @@
 
 import pytest
 
-from gadget_ai.collect import answer
-from gadget_ai.connect import connect
+from gadget_ai.collect import ask_model
 from gadget_ai.errors import LLMError
-from gadget_ai.testing.script import HttpError, Reply, RequestView, Script, Text, text_of
+from gadget_ai.factory import create_client
+from gadget_ai.testing.script import HttpError, Reply, RequestView, Script, Text, message_text
 from gadget_ai.testing.server import ScriptedServer
 from gadget_ai.windows import LIKELY_WINDOW, UNKNOWN_WINDOW
 from gadget_api.errors import ErrorCode
-from gadget_api.history import read_by_model
+from gadget_api.history import messages_for_model
 from gadget_api.messages import Message, UserMessage
 from gadget_api.providers import ApiType
 from gadget_api.work_order import OrderProvider
@@ -51,7 +51,7 @@ class Bench:
 
     def _took(self, made: Compacting | None) -> Compacting | None:
         if made is not None:
-            assert made.messages == read_by_model([*self.messages, made.compaction])
+            assert made.messages == messages_for_model([*self.messages, made.compaction])
             self.messages = made.messages
         return made
 
@@ -213,17 +213,17 @@ def provider(api: ApiType, url: str, context_window: int | None = None) -> Order
 @pytest.mark.parametrize("api", list(ApiType))
 async def test_a_real_request_for_notes_is_one_a_provider_takes(api: ApiType) -> None:
     def reply(request: RequestView) -> Reply:
-        if "The record" not in text_of(request.messages[-1]):
+        if "The record" not in message_text(request.messages[-1]):
             return Reply(HttpError(400, {"error": {"message": "maximum context length exceeded"}}))
-        return Reply(Text(f"Noted of {len(text_of(request.messages[-1]))} characters."))
+        return Reply(Text(f"Noted of {len(message_text(request.messages[-1]))} characters."))
 
     async with ScriptedServer(Script(reply)) as server:
         url = server.openai_url if api is ApiType.OPENAI else server.root_url
-        client = connect(provider(api, url, 16_000))
+        client = create_client(provider(api, url, 16_000))
 
         async def say(request: list[Message]) -> str:
             encoded = [client.encode(message) for message in request]
-            return (await answer(client, encoded, [], on_live=lambda live: None)).message.content
+            return (await ask_model(client, encoded, [], on_live=lambda live: None)).message.content
 
         bench = Bench(long_talk(20_000))
         with pytest.raises(LLMError) as refused:

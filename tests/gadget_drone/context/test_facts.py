@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gadget_api.images import ImageRef
-from gadget_api.messages import INTERRUPTED, TRIMMED, Message, ModelMessage, ToolCallRequest, UserMessage
+from gadget_api.messages import INTERRUPTED_RESULT, TRIMMED_RESULT, Message, ModelMessage, ToolCallRequest, UserMessage
 from gadget_drone.context.facts import Facts, facts_of, is_summary, read_facts
 from gadget_drone.context.summary import join, summary_request
 from tests.gadget_drone.context.conversations import prompt, step
@@ -38,8 +38,8 @@ def test_commands_are_kept_with_how_they_ended() -> None:
         *step("1", "1 passed\n[exit status 0 after 1.2 s]", name="shell", command="pytest -q"),
         *step("2", "no\n[exit status 2 after 0.1 s; what it started still runs]", name="shell", command="make\n  test"),
         *step("3", "[killed: not done within 120 s after 120.0 s]", name="shell", command="sleep 999"),
-        *step("4", INTERRUPTED, name="shell", command="deploy"),
-        *step("5", TRIMMED, name="shell", command="cat log"),
+        *step("4", INTERRUPTED_RESULT, name="shell", command="deploy"),
+        *step("5", TRIMMED_RESULT, name="shell", command="cat log"),
         *step("6", "refused", name="shell", command="rm -rf /"),
     ]
     assert facts_of(messages, {"5": "exit status 7"}).commands == (
@@ -165,14 +165,17 @@ def test_the_model_is_asked_with_a_bounded_record_and_the_users_focus() -> None:
     messages: list[Message] = [prompt("Mend it.")]
     for n in range(300):
         messages += step(str(n), "x" * 5000)
-    messages += [ModelMessage(content="<thinking>secret plan</thinking>\nI chose B over A."), *step("t", TRIMMED)]
+    messages += [
+        ModelMessage(content="<thinking>secret plan</thinking>\nI chose B over A."),
+        *step("t", TRIMMED_RESULT),
+    ]
     system, record = summary_request(messages, max_bytes=20_000, answer_bytes=4000, focus="the parser\nonly")
     assert "the parser only" in system.content
     assert len(record.content.encode()) < 20_100
     assert "USER: Mend it." in record.content
     assert "I chose B over A." in record.content
     assert "secret plan" not in record.content
-    assert TRIMMED not in record.content
+    assert TRIMMED_RESULT not in record.content
 
 
 def test_thinking_of_the_model_is_no_note() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from gadget_ai.encoding import tool
+from gadget_ai.encoding import tool_definition
 from gadget_api.model import utc_now
 from gadget_api.permissions import PermissionLevel, Policy
 from gadget_api.providers import ApiType
@@ -49,7 +49,7 @@ def test_it_is_the_same_for_every_turn_of_a_session() -> None:
 def test_it_is_small_with_the_analysis_of_a_real_project_and_all_tools_fit_with_it() -> None:
     prompt = prompt_of(order(), analysis=analyse(REPOSITORY))
     assert len(prompt) / 4 <= 1_400
-    tools = orjson.dumps([tool(spec) for spec in Toolbox.standard().specs])
+    tools = orjson.dumps([tool_definition(spec) for spec in Toolbox.standard().specs])
     assert (len(prompt) + len(tools)) / 4 <= 6_000
 
 

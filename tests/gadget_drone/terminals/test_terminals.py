@@ -121,7 +121,7 @@ async def test_the_end_is_kept_to_the_byte_however_much_was_said(bench: Bench) -
     assert b"".join(b"%d\n" % n for n in range(1, count + 1)) in whole
     begin = positions[0][0]
     offset, kept = await bench.attach(terminal)
-    assert len(kept) == t.KEPT_BYTES
+    assert len(kept) == t.SCROLLBACK_BYTES
     assert kept == whole[offset - begin :]
     for after in (offset - 1, offset, offset + 1000, begin + len(whole), begin + len(whole) + 1):
         start, data = await bench.attach(terminal, after)
@@ -244,7 +244,7 @@ async def test_where_they_are_off_none_is_opened(bench_with: Callable[..., Bench
 async def test_one_that_nobody_has_looked_at_for_long_is_closed(
     bench_with: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gadget_drone.terminals.terminal.HEARD_S", 0.2)
+    monkeypatch.setattr("gadget_drone.terminals.terminal.LISTENER_TTL_S", 0.2)
     bench = bench_with(forgotten_after_s=0.2, look_every_s=0.05)
     terminal = await bench.open()
     await bench.until(lambda: bench.closed == [terminal])
@@ -270,8 +270,8 @@ async def test_a_program_that_says_without_end_is_held_back_and_fills_nothing(be
     listed.hush()
     await bench.type(terminal, "yes\n")
     end = listed.end
-    await until(lambda: listed.end > end + 8 * t.KEPT_BYTES)
-    assert len(listed.kept(0)[1]) == t.KEPT_BYTES
+    await until(lambda: listed.end > end + 8 * t.SCROLLBACK_BYTES)
+    assert len(listed.kept(0)[1]) == t.SCROLLBACK_BYTES
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30_000  # kilobytes
 
 

@@ -7,8 +7,8 @@ import traceback
 import pytest
 
 from gadget_ai.client import ChatClient, Timeouts
-from gadget_ai.connect import connect
 from gadget_ai.errors import LLMError
+from gadget_ai.factory import create_client
 from gadget_ai.testing.client import ScriptedClient
 from gadget_ai.testing.script import Reply, Script, Text
 from gadget_api.errors import ErrorCode
@@ -19,7 +19,7 @@ both = pytest.mark.parametrize("api", list(ApiType))
 
 
 @pytest.mark.parametrize(
-    "module", ["gadget_ai.connect", "gadget_ai.collect", "gadget_ai.testing.client", "gadget_ai.testing.server"]
+    "module", ["gadget_ai.factory", "gadget_ai.collect", "gadget_ai.testing.client", "gadget_ai.testing.server"]
 )
 def test_no_sdk_is_imported_before_there_is_a_client(module: str) -> None:
     code = f"import sys, {module}; print([m for m in ('openai', 'ollama', 'httpx', 'httpx2') if m in sys.modules])"
@@ -28,9 +28,9 @@ def test_no_sdk_is_imported_before_there_is_a_client(module: str) -> None:
 
 
 @both
-async def test_neither_order_nor_client_shows_the_key(api: ApiType) -> None:
+async def test_neither_work_order_nor_client_shows_the_key(api: ApiType) -> None:
     order = provider(api)
-    client: ChatClient = connect(order, Timeouts())
+    client: ChatClient = create_client(order, Timeouts())
     assert KEY not in repr(order) + repr(client) + repr(vars(client).get("_refusals"))
     await client.close()
 
@@ -43,17 +43,17 @@ async def test_the_scripted_client_is_a_chat_client() -> None:
 
 @both
 @pytest.mark.parametrize("key", [f"{KEY}\n", f"{KEY}é", f"{KEY} x", f"\x00{KEY}"])
-def test_a_key_that_cannot_be_sent_is_refused_without_being_shown(api: ApiType, key: str) -> None:
+def test_an_invalid_key_is_refused_and_not_shown(api: ApiType, key: str) -> None:
     with pytest.raises(LLMError) as caught:
-        connect(provider(api, api_key=key))
+        create_client(provider(api, api_key=key))
     assert caught.value.code is ErrorCode.MODEL_AUTH
     assert KEY not in "".join(traceback.format_exception(caught.value))
 
 
 @both
 @pytest.mark.parametrize("url", ["http://x\x01y/v1", "http://xn--zzzzz-.invalid\u2028/v1"])
-def test_a_url_that_cannot_be_dialled_is_unreachable(api: ApiType, url: str) -> None:
+def test_an_invalid_url_is_unreachable(api: ApiType, url: str) -> None:
     unchecked = provider(api).model_copy(update={"base_url": url})
     with pytest.raises(LLMError) as caught:
-        connect(unchecked)
+        create_client(unchecked)
     assert caught.value.code is ErrorCode.MODEL_UNREACHABLE

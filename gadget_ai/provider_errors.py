@@ -1,4 +1,4 @@
-"""What a provider answers instead of an answer, as `LLMError`. The key is never in a message."""
+"""Converts the errors of a provider to `LLMError`. A message never contains the key."""
 
 import math
 import re
@@ -15,11 +15,11 @@ from gadget_api.errors import ErrorCode
 
 _EXCERPT_CHARS = 300
 _TOO_LONG_CODES = {"context_length_exceeded", "exceed_context_size_error"}
-"""OpenAI's, and llama.cpp's server's."""
+"""The codes of OpenAI and of llama.cpp's server."""
 _TOO_LONG_TEXT = re.compile(
     r"context (length|window|size)|maximum context|prompt is too long|too many (input )?tokens", re.IGNORECASE
 )
-"""vLLM, Ollama and Anthropic's compatible API give this error no code of its own."""
+"""For vLLM, Ollama and Anthropic's compatible API, which have no code for this error."""
 _QUOTA_CODES = {"insufficient_quota", "billing_hard_limit_reached"}
 _STATUS_OF_CODE = {
     "rate_limit_exceeded": 429,
@@ -33,27 +33,27 @@ _STATUS_OF_CODE = {
     "model_not_found": 404,
     "not_found_error": 404,
 }
-"""For errors inside a stream, which has its 200 already; any other is taken for a 500."""
+"""The HTTP status for an error inside a stream, because the stream itself has the status 200. Others count as 500."""
 
 
-class Refusals:
-    """Reads the errors of one provider. `api_key` is cut out of whatever the provider says."""
+class ProviderErrors:
+    """Converts the errors of one provider. It removes `api_key` from the provider's messages."""
 
     def __init__(self, *, base_url: str, model_id: str, api_key: str | None) -> None:
         self._host = urlsplit(base_url).netloc
         self._model_id = model_id
         self._api_key = api_key
 
-    def of_response(self, status: int, headers: Mapping[str, str], body: bytes) -> LLMError:
-        """For an HTTP status that is not 200. `headers` must be case-insensitive, or in lower case."""
+    def from_response(self, status: int, headers: Mapping[str, str], body: bytes) -> LLMError:
+        """Converts a response with a status other than 200. `headers` must be case-insensitive or in lower case."""
         try:
             document = orjson.loads(body)
         except orjson.JSONDecodeError:
             document = body.decode("utf-8", "replace")
         return self._error(status, document, _retry_after_s(headers))
 
-    def of_event(self, document: Any) -> LLMError:
-        """For an error object in a stream: `{"error": ...}`, or what is in it."""
+    def from_event(self, document: Any) -> LLMError:
+        """Converts an error object in a stream: `{"error": ...}`, or its content."""
         codes = _codes(document)
         status = next((int(code) for code in codes if code.isdigit() and 400 <= int(code) < 600), None)
         status = status or next((_STATUS_OF_CODE[code] for code in codes if code in _STATUS_OF_CODE), 500)
@@ -67,17 +67,17 @@ class Refusals:
             retryable=True,
         )
 
-    def slow_connect(self, connect_s: float) -> LLMError:
+    def connect_timeout(self, connect_s: float) -> LLMError:
         return LLMError(
             ErrorCode.MODEL_TIMEOUT,
             f"No connection to the provider at {self._host} within {connect_s:g} seconds; check that it runs.",
             retryable=True,
         )
 
-    def not_this_api(self, seen: str) -> LLMError:
+    def wrong_api(self, seen: str) -> LLMError:
         return LLMError(
             ErrorCode.MODEL_BAD_RESPONSE,
-            f"The provider at {self._host} answered with {self.excerpt(seen)} and not with a model's answer; "
+            f"The provider at {self._host} sent {self.excerpt(seen)} instead of a model's answer; "
             "check the provider's URL (does it end in /v1?) and its API type.",
         )
 
@@ -85,12 +85,12 @@ class Refusals:
         return LLMError(
             ErrorCode.MODEL_BAD_RESPONSE,
             f"The provider sent {self.excerpt(line[:2000].decode('utf-8', 'replace'))!r}, which this client cannot "
-            "read; try again, and if it stays so choose another model.",
+            "read; try again, or choose another model.",
             retryable=True,
         )
 
     def excerpt(self, text: str) -> str:
-        """At most 300 printable characters of `text`, on one line, without the key."""
+        """Returns at most 300 printable characters of `text` on one line, without the key."""
         if self._api_key:
             text = text.replace(self._api_key, "***")
         text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
@@ -99,8 +99,8 @@ class Refusals:
     def _error(self, status: int, document: Any, retry_after_s: float | None) -> LLMError:
         codes = set(_codes(document))
         text = _message(document)
-        said = self.excerpt(text)
-        tail = f". It said: “{said}”." if said else "."
+        excerpt = self.excerpt(text)
+        tail = f". Its message: “{excerpt}”." if excerpt else "."
         if status in (401, 403):
             return LLMError(
                 ErrorCode.MODEL_AUTH, f"The provider refused the API key (HTTP {status}); check the key{tail}"
@@ -112,7 +112,7 @@ class Refusals:
             )
         if status == 402 or codes & _QUOTA_CODES:
             return LLMError(
-                ErrorCode.MODEL_RATE_LIMITED, f"The account at the provider has no credit left; check its plan{tail}"
+                ErrorCode.MODEL_RATE_LIMITED, f"Your account at the provider has no credit left; check its plan{tail}"
             )
         if status == 413 or codes & _TOO_LONG_CODES or (status in (400, 422, 500) and _TOO_LONG_TEXT.search(text)):
             return LLMError(
@@ -135,12 +135,12 @@ class Refusals:
                 retry_after_s=retry_after_s,
             )
         if status < 400 or status == 405:
-            return self.not_this_api(f"HTTP {status}")
+            return self.wrong_api(f"HTTP {status}")
         return LLMError(ErrorCode.MODEL_REFUSED, f"The provider refused the request (HTTP {status}){tail}")
 
 
 def _inner(document: Any) -> Any:
-    """Without the `{"error": ...}` that most put around it."""
+    """Returns the content of `{"error": ...}`, or the document itself when it has no such field."""
     return document["error"] if isinstance(document, dict) and document.get("error") else document
 
 
@@ -163,7 +163,7 @@ def _message(document: Any) -> str:
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """`retry-after-ms`, or `Retry-After` in seconds or as a date (RFC 9110, 10.2.3); None when there is neither."""
+    """Reads `retry-after-ms`, or `Retry-After` in seconds or as a date (RFC 9110, 10.2.3). None: there is neither."""
     for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(name)
         if value is None:
