@@ -1,7 +1,7 @@
 """What a process loads when it starts, and what it does not.
 
 with loading(), without(*BESIDE_SOCKETIO):
-    from gadget_code.serve import serve
+    from gadget_code.server.serve import serve
 """
 
 import gc

@@ -13,10 +13,12 @@ from starlette.types import ASGIApp
 from gadget_api.errors import ErrorCode, GadgetError, Problem
 from gadget_api.protocol import API_PREFIX
 from gadget_api.traces import tracer_of
-from gadget_code.background import background_tasks
-from gadget_code.gateway import Gateway
-from gadget_code.ide_files import IdeFiles
-from gadget_code.problems import handle_errors
+from gadget_code.handlers.connections import Connections
+from gadget_code.handlers.events import register
+from gadget_code.handlers.terminals import keep_heard
+from gadget_code.http.gateway import Gateway
+from gadget_code.http.ide_files import IdeFiles
+from gadget_code.http.problems import handle_errors
 from gadget_code.routes import (
     auth,
     branching,
@@ -35,15 +37,13 @@ from gadget_code.routes import (
     users,
     version,
 )
+from gadget_code.runtime.background import background_tasks
 from gadget_code.service import Service
+from gadget_code.sessions.deletion import keep_clean
 from gadget_code.settings import Settings
-from gadget_code.sockets.connections import Connections
 from gadget_code.sockets.frames import LocalManager, SharedManager
-from gadget_code.sockets.handlers import register
 from gadget_code.sockets.server import SocketServer
-from gadget_code.sockets.terminals import keep_heard
 from gadget_code.store.database import Store
-from gadget_code.turns.deleting import keep_clean
 
 log = logging.getLogger(__name__)
 

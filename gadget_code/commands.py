@@ -73,23 +73,23 @@ def _complete(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from gadget_code.logs import set_up_logs
+    from gadget_code.runtime.logs import set_up_logs
 
     settings = _settings(host=arguments.host, port=arguments.port)
     set_up_logs(settings.log_level, settings.log_format)
     # aiohttp is for python-socketio's client.
     beside = (*BESIDE_SOCKETIO, "aiohttp", *(REDIS if settings.redis_url is None else ()))
     with loading(), without(*beside):
-        from gadget_code.serve import serve
+        from gadget_code.server.serve import serve
     _complete(serve(settings, insecure=arguments.insecure))
     return 0
 
 
 def _up(arguments: argparse.Namespace) -> int:
-    from gadget_code.logs import set_up_logs
+    from gadget_code.runtime.logs import set_up_logs
 
     with loading(), without(*BESIDE_SOCKETIO):
-        from gadget_code.up import UpOptions, up
+        from gadget_code.server.up import UpOptions, up
 
     allow_private = None if "GADGET_ALLOW_PRIVATE_URLS" in os.environ else True
     settings = _settings(port=arguments.port, allow_private_urls=allow_private)
@@ -105,7 +105,7 @@ def _up(arguments: argparse.Namespace) -> int:
 
 
 def _user_add(arguments: argparse.Namespace) -> int:
-    from gadget_code.accounts import add_user
+    from gadget_code.auth.accounts import add_user
 
     password = sys.stdin.readline().rstrip("\r\n")
     user = _complete(add_user(_settings(), arguments.email, password, is_admin=arguments.admin))
@@ -114,7 +114,7 @@ def _user_add(arguments: argparse.Namespace) -> int:
 
 
 def _user_list(arguments: argparse.Namespace) -> int:
-    from gadget_code.accounts import list_users
+    from gadget_code.auth.accounts import list_users
 
     users = _complete(list_users(_settings()))
     if arguments.json:
@@ -126,7 +126,7 @@ def _user_list(arguments: argparse.Namespace) -> int:
 
 
 def _user_remove(arguments: argparse.Namespace) -> int:
-    from gadget_code.accounts import remove_user
+    from gadget_code.auth.accounts import remove_user
 
     _complete(remove_user(_settings(), arguments.email))
     print(f"{arguments.email} is removed.")
@@ -144,7 +144,7 @@ def _login(arguments: argparse.Namespace) -> int:
 
 def _prompt(arguments: argparse.Namespace) -> int:
     with loading(), without(*BESIDE_SOCKETIO, *REDIS):
-        from gadget_code.client.asking import asking_for
+        from gadget_code.client.answers import asking_for
         from gadget_code.client.login import sign_in
         from gadget_code.client.prompt import PromptOptions, run_prompt
         from gadget_code.client.render import JsonLines, Renderer, Terminal

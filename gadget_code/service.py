@@ -3,26 +3,26 @@
 from dataclasses import dataclass
 
 from gadget_api.traces import Tracer
-from gadget_code.auth.limits import LoginLimits
+from gadget_code.auth.login_limits import LoginLimits
 from gadget_code.auth.passwords import Passwords
-from gadget_code.background import Background
-from gadget_code.files import Files
-from gadget_code.metrics import Metrics
+from gadget_code.permissions.inquiries import Inquiries
+from gadget_code.permissions.policies import Policies
+from gadget_code.recording.recorder import Recorder
+from gadget_code.recording.replay import Replay
+from gadget_code.recording.side_effects import Consequences
+from gadget_code.runtime.background import Background
+from gadget_code.runtime.metrics import Metrics
+from gadget_code.sessions.reverts import Reverting
 from gadget_code.settings import Settings
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.sockets.server import SocketServer
 from gadget_code.store.database import Store
-from gadget_code.turns.consequences import Consequences
+from gadget_code.turns.actions import TurnVerbs
 from gadget_code.turns.dispatch import Dispatcher
-from gadget_code.turns.inquiries import Inquiries
 from gadget_code.turns.leases import Leases
-from gadget_code.turns.orders import Orders
-from gadget_code.turns.policies import Policies
-from gadget_code.turns.recorder import Recorder
-from gadget_code.turns.replay import Replay
-from gadget_code.turns.reverting import Reverting
 from gadget_code.turns.sweep import Sweep
-from gadget_code.turns.verbs import TurnVerbs
+from gadget_code.turns.work_orders import Orders
+from gadget_code.workspaces.files import Files
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,15 @@
 
 from typing import Annotated, cast
 
-from fastapi import Depends, Query, Request, Response
+from fastapi import Depends, Query, Request
 
 from gadget_api.errors import NotAllowed, NotAuthenticated
 from gadget_api.tokens import TokenKind
 from gadget_api.users import User
-from gadget_code.auth.tokens import IDE_LIFE, Identity, page_token
+from gadget_code.auth.cookies import COOKIE, PAGE_HEADER, page_token
 from gadget_code.service import Service
 from gadget_code.store.records import MAX_PAGE
-
-COOKIE = "gadget_session"
-PAGE_HEADER = "X-Gadget-Page"
+from gadget_code.store.tokens import Identity
 
 
 def get_service(request: Request) -> Service:
@@ -74,15 +72,3 @@ DEFAULT_LIMIT = 50
 
 def client_address(request: Request) -> str:
     return request.client.host if request.client else "unknown"
-
-
-def set_cookie(response: Response, service: Service, token: str) -> None:
-    """Sets the cookie's half of `token`; the page keeps the other."""
-    response.set_cookie(
-        COOKIE,
-        token.partition(".")[0],
-        max_age=int(IDE_LIFE.total_seconds()),
-        httponly=True,
-        samesite="strict",
-        secure=service.settings.is_https,
-    )

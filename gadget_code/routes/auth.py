@@ -5,7 +5,9 @@ from fastapi import APIRouter, Request, Response
 from gadget_api.errors import ErrorCode, NotAllowed, NotAuthenticated
 from gadget_api.tokens import TokenKind
 from gadget_api.users import LinkLogin, Login, Registration, SignedIn, User
-from gadget_code.routes.access import COOKIE, IdeCaller, WithService, client_address, set_cookie
+from gadget_code.auth.cookies import COOKIE
+from gadget_code.routes.access import IdeCaller, WithService, client_address
+from gadget_code.store.tokens import IDE_LIFE
 
 router = APIRouter(prefix="/auth", tags=["auth"])
 
@@ -64,6 +66,13 @@ async def _signed_in(service: WithService, user: User, request: Request, respons
         await service.store.tokens.revoke(user=user.id)
         raise NotAuthenticated("This account is gone.")
     service.login_limits.signed_in(user.email, client_address(request))
-    set_cookie(response, service, token)
+    response.set_cookie(
+        COOKIE,
+        token.partition(".")[0],  # the page keeps the other half
+        max_age=int(IDE_LIFE.total_seconds()),
+        httponly=True,
+        samesite="strict",
+        secure=service.settings.is_https,
+    )
     response.headers["Cache-Control"] = "no-store"
     return SignedIn(token=token, user=user)

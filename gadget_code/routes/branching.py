@@ -10,9 +10,9 @@ from gadget_api.commands import SessionUpdated
 from gadget_api.search import SearchPage
 from gadget_api.sessions import ChatSession, NewFork
 from gadget_code.routes.access import DEFAULT_LIMIT, IdeCaller, Limit, WithService
+from gadget_code.sessions.export import MEDIA_TYPES, Format, disposition, exported
+from gadget_code.sessions.forks import fork
 from gadget_code.store.search import MAX_QUERY, search
-from gadget_code.turns.export import MEDIA_TYPES, Format, disposition, exported
-from gadget_code.turns.forking import fork
 
 router = APIRouter(tags=["sessions"])
 

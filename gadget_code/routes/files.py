@@ -25,7 +25,7 @@ from gadget_api.files import (
     RenameFile,
     SavedFile,
 )
-from gadget_code.pictures import image_of
+from gadget_code.http.image_types import image_of
 from gadget_code.routes.access import IdeCaller, WithService
 
 _TEXT = "text/plain; charset=utf-8"

@@ -5,8 +5,8 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from gadget_api.turns import ChatTurnStatus
-from gadget_code.metrics import counter, gauge
 from gadget_code.routes.access import Admin, WithService
+from gadget_code.runtime.metrics import counter, gauge
 
 router = APIRouter(tags=["health"])
 

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Request, Response
 from gadget_api.errors import InvalidInput, NotAllowed, TooLarge
 from gadget_api.images import MAX_IMAGE_BYTES, ImageRef, image_id
 from gadget_api.tokens import TokenKind
-from gadget_code.auth.tokens import Identity
-from gadget_code.pictures import image_of
+from gadget_code.http.image_types import image_of
 from gadget_code.routes.access import AnyCaller, WithService
+from gadget_code.store.tokens import Identity
 
 router = APIRouter(prefix="/images", tags=["images"])
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 
 from gadget_api.errors import Conflict, ErrorCode
 from gadget_api.providers import ListedModels, NewProvider, Provider, ProviderChanges
-from gadget_code.outbound import check_address
+from gadget_code.providers.addresses import check_address
 from gadget_code.routes.access import DEFAULT_LIMIT, IdeCaller, Limit, WithService
 from gadget_code.store.records import Page
 
@@ -63,6 +63,8 @@ async def list_provider_models(provider_id: str, caller: IdeCaller, service: Wit
 
 
 def _list_models() -> ListModels:
-    from gadget_code.catalog import list_models  # with httpx: 9 MB and 0.1 s, for what is asked once in a while
+    from gadget_code.providers.catalog import (
+        list_models,  # with httpx: 9 MB and 0.1 s, for what is asked once in a while
+    )
 
     return list_models

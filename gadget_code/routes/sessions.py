@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header
 
 from gadget_api.commands import NewTurn, SessionUpdated
+from gadget_api.drones import DroneStatus
 from gadget_api.errors import Conflict, ErrorCode, NotFound
 from gadget_api.history import HistoryPage
 from gadget_api.ids import new_id
@@ -13,15 +14,15 @@ from gadget_api.permissions import PermissionLevel
 from gadget_api.queue import NewQueueOrder, Queue
 from gadget_api.session_list import ListedSession
 from gadget_api.sessions import ChatSession, Fallbacks, NewSession, SessionChanges, mode_of, settled
+from gadget_api.terminals import CloseTerminals
 from gadget_api.turns import ChatTurn, ChatTurnStatus
 from gadget_code.routes.access import DEFAULT_LIMIT, CurrentUser, DroneCaller, IdeCaller, Limit, WithService
 from gadget_code.service import Service
-from gadget_code.sockets.terminals import close_terminals
-from gadget_code.store.latest import latest_turns
+from gadget_code.sessions.deletion import delete_content
+from gadget_code.sessions.history import history_page
+from gadget_code.store.latest_turns import latest_turns
 from gadget_code.store.queue import queue
 from gadget_code.store.records import Page
-from gadget_code.turns.deleting import delete_content
-from gadget_code.turns.history import history_page
 
 router = APIRouter(prefix="/sessions", tags=["sessions"])
 
@@ -90,7 +91,7 @@ async def change_session(
         raise NotFound("session")
     await service.rooms.tell_user(caller.user, "sessionUpdated", SessionUpdated(session=session))
     if changes.archived:
-        await close_terminals(service.store, service.rooms, caller.user, session.id)
+        await _close_terminals(service, session)
     if (session.level, session.rules) != (before.level, before.rules):
         await service.policies.changed({"user": session.user, "session": session.id})
     service.dispatcher.kick(caller.user)
@@ -104,7 +105,7 @@ async def delete_session(session_id: str, caller: IdeCaller, service: WithServic
     if await service.store.turns.unfinished({"user": session.user, "session": session.id}):
         raise Conflict(ErrorCode.TURN_NOT_RUNNING, "A turn of this session is not over; cancel it first.")
     await service.store.sessions.delete(caller.user, session.id)
-    await close_terminals(service.store, service.rooms, caller.user, session.id)
+    await _close_terminals(service, session)
     await delete_content(service.store, caller.user, session.id)
 
 
@@ -153,6 +154,13 @@ async def get_context(
     if not running:
         raise NotFound("session at work on this drone")
     return await history_page(service.store, session_id, after_turn=afterTurn, up_to=running[0])
+
+
+async def _close_terminals(service: Service, session: ChatSession) -> None:
+    """Ends the terminals of a session. A drone that is offline asks about them when it connects again."""
+    for drone in await service.store.drones.all({"user": session.user}):
+        if drone.status is not DroneStatus.OFFLINE:
+            await service.rooms.tell_drone(drone.id, "closeTerminals", CloseTerminals(chat_session_id=session.id))
 
 
 async def _check(

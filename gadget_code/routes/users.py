@@ -9,7 +9,7 @@ from gadget_api.errors import Conflict, ErrorCode, GadgetError, NotAuthenticated
 from gadget_api.tokens import TokenKind
 from gadget_api.turns import ChatTurn
 from gadget_api.users import AccountChanges, MadeUser, NewPassword, NewUser, SignInLink, User, UserChanges
-from gadget_code.accounts import close_account
+from gadget_code.auth.accounts import close_account
 from gadget_code.routes.access import (
     DEFAULT_LIMIT,
     Admin,

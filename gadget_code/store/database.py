@@ -17,10 +17,20 @@ from pymongo.read_concern import ReadConcern
 from gadget_api.errors import ErrorCode, GadgetError, Unavailable
 from gadget_api.events import InquiryAsked, ToolCall, TurnEvent
 from gadget_api.turns import ChatTurn
-from gadget_code.auth import tokens
-from gadget_code.auth.tokens import TokenStore
 from gadget_code.settings import Settings
-from gadget_code.store import blobs, drones, events, images, inquiries, projects, providers, sessions, turns, users
+from gadget_code.store import (
+    blobs,
+    drones,
+    events,
+    images,
+    inquiries,
+    projects,
+    providers,
+    sessions,
+    tokens,
+    turns,
+    users,
+)
 from gadget_code.store.blobs import BlobStore
 from gadget_code.store.drones import DroneStore
 from gadget_code.store.events import EventStore, StoredEvent
@@ -33,9 +43,10 @@ from gadget_code.store.providers import ProviderStore
 from gadget_code.store.quota import MB, Quota
 from gadget_code.store.records import Document
 from gadget_code.store.sessions import SessionStore
+from gadget_code.store.tokens import TokenStore
 from gadget_code.store.turns import TurnStore
 from gadget_code.store.users import UserStore
-from gadget_code.vault import Vault
+from gadget_code.store.vault import Vault
 
 log = logging.getLogger(__name__)
 

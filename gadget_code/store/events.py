@@ -25,7 +25,7 @@ from pymongo.errors import BulkWriteError, OperationFailure
 from gadget_api.events import CONTENT_TYPES, DELTA_TYPES, HISTORY_TYPES
 from gadget_api.model import utc_now
 from gadget_code.store.records import SCHEMA_VERSION, Document, store_errors
-from gadget_code.store.together import Together
+from gadget_code.store.write_batcher import Together
 
 _DUPLICATE_KEY = 11000
 

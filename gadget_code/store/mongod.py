@@ -31,8 +31,8 @@ from pymongo import AsyncMongoClient
 from pymongo.errors import OperationFailure, PyMongoError
 
 from gadget_api.errors import ErrorCode, GadgetError
-from gadget_code.children import start_child, stop_child
-from gadget_code.secret_file import secret_in
+from gadget_code.runtime.children import start_child, stop_child
+from gadget_code.store.secret_file import secret_in
 
 log = logging.getLogger(__name__)
 

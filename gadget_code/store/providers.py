@@ -11,7 +11,7 @@ from gadget_api.ids import new_id
 from gadget_api.model import utc_now
 from gadget_api.providers import NewProvider, Provider, ProviderChanges
 from gadget_code.store.records import SCHEMA_VERSION, Document, Records, store_errors
-from gadget_code.vault import Vault
+from gadget_code.store.vault import Vault
 
 INDEXES = [IndexModel([("user", 1), ("_id", -1)], name="newest")]
 

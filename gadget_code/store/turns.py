@@ -16,7 +16,7 @@ from gadget_api.model import utc_now
 from gadget_api.turn_states import COMPLETE, END, REFUSE, Transition
 from gadget_api.turns import MAX_STEERS, ChatTurn, ChatTurnStatus, Steer, Waiting
 from gadget_code.store.records import Document, Records, store_errors
-from gadget_code.store.together import Together
+from gadget_code.store.write_batcher import Together
 
 UNFINISHED = [ChatTurnStatus.QUEUED, ChatTurnStatus.PROCESSING]
 

@@ -13,12 +13,12 @@ from gadget_api.traces import Tracer
 from gadget_api.turn_states import DISPATCH, REFUSE
 from gadget_api.turns import ChatTurn, ChatTurnStatus, Waiting
 from gadget_api.workspace import WorkspaceMode
-from gadget_code.background import Background
+from gadget_code.permissions.policies import Policies
+from gadget_code.recording.recorder import Recorder
+from gadget_code.runtime.background import Background
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.store.database import Store
-from gadget_code.turns.orders import Orders
-from gadget_code.turns.policies import Policies
-from gadget_code.turns.recorder import Recorder
+from gadget_code.turns.work_orders import Orders
 
 log = logging.getLogger(__name__)
 

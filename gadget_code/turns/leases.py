@@ -22,12 +22,12 @@ from gadget_api.drones import DroneRegistration, DroneStatus
 from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput
 from gadget_api.turn_states import MOVE, RECOVER, REQUEUE
 from gadget_api.turns import ChatTurn, ChatTurnStatus, Steer, SteerOrigin, Waiting
+from gadget_code.permissions.inquiries import Inquiries
+from gadget_code.permissions.policies import Policies
+from gadget_code.recording.recorder import Recorder
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.store.database import Store
-from gadget_code.turns.inquiries import Inquiries
-from gadget_code.turns.orders import Orders
-from gadget_code.turns.policies import Policies
-from gadget_code.turns.recorder import Recorder
+from gadget_code.turns.work_orders import Orders
 
 log = logging.getLogger(__name__)
 

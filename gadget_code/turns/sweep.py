@@ -7,12 +7,12 @@ import time
 from datetime import timedelta
 
 from gadget_api.errors import GadgetError
+from gadget_code.permissions.inquiries import Inquiries
+from gadget_code.recording.recorder import Recorder
 from gadget_code.store.database import Store
+from gadget_code.turns.actions import CANCEL_S, TurnVerbs
 from gadget_code.turns.dispatch import Dispatcher
-from gadget_code.turns.inquiries import Inquiries
 from gadget_code.turns.leases import Leases
-from gadget_code.turns.recorder import Recorder
-from gadget_code.turns.verbs import CANCEL_S, TurnVerbs
 
 log = logging.getLogger(__name__)
 

@@ -23,8 +23,8 @@ from gadget_api.inquiries import Inquiry
 from gadget_api.providers import ModelPrice
 from gadget_api.timeline import Span, Timeline
 from gadget_api.turns import ChatTurn
+from gadget_code.recording.prices import prices_of
 from gadget_code.store.database import Store
-from gadget_code.turns.prices import prices_of
 
 _LABEL = 200
 

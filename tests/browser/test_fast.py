@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Request, expect
 from pymongo import MongoClient
 
-from gadget_code.ide_files import STATIC
+from gadget_code.http.ide_files import STATIC
 from tests.browser.conftest import a_session
 from tests.browser.loop import Loop
 from tests.browser.test_conversation import NOWHERE, Stage

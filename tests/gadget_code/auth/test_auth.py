@@ -11,10 +11,10 @@ from argon2 import Parameters, PasswordHasher, extract_parameters
 from gadget_api.errors import Conflict, TooMany
 from gadget_api.model import utc_now
 from gadget_api.tokens import TokenKind
-from gadget_code.auth.limits import LoginLimits
+from gadget_code.auth.login_limits import LoginLimits
 from gadget_code.auth.passwords import Passwords
-from gadget_code.auth.tokens import IDE_IDLE, IDE_LIFE
 from gadget_code.store.database import Store
+from gadget_code.store.tokens import IDE_IDLE, IDE_LIFE
 from gadget_code.store.users import OWNER_ID
 
 

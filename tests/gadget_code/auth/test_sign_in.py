@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 
 from gadget_api.ids import new_id
-from gadget_code.listening import bind
+from gadget_code.server.listening import bind
+from gadget_code.server.web_server import web_server
 from gadget_code.store.database import open_store
-from gadget_code.web_server import web_server
 from tests.gadget_code.peers import PlayedDrone, RawSocket, a_web, problem
 from tests.harness import Ide, User, Web
 

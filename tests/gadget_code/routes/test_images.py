@@ -10,8 +10,8 @@ from gadget_api.ids import new_id
 from gadget_api.images import MAX_IMAGE_BYTES, ImageRef
 from gadget_api.model import utc_now
 from gadget_code.store.database import Store
+from tests.gadget_code.http.test_image_types import GIF, PNG
 from tests.gadget_code.peers import Played, PlayedDrone, a_session, problem
-from tests.gadget_code.test_pictures import GIF, PNG
 from tests.harness import User, Web
 
 

@@ -14,11 +14,11 @@ from gadget_api.session_list import LatestTurn
 from gadget_api.sessions import ChatSession
 from gadget_api.tokens import TokenKind
 from gadget_api.turns import ChatTurnStatus
-from gadget_code.listening import bind
+from gadget_code.server.listening import bind
+from gadget_code.server.web_server import web_server
 from gadget_code.store.database import Store
-from gadget_code.store.latest import latest_turns
-from gadget_code.vault import Vault
-from gadget_code.web_server import web_server
+from gadget_code.store.latest_turns import latest_turns
+from gadget_code.store.vault import Vault
 from tests.gadget_code.peers import PlayedDrone, a_finished_turn, a_session, a_turn, is_processing
 from tests.gadget_code.store.test_turns import turn
 from tests.harness import User

@@ -10,11 +10,11 @@ import pytest
 from gadget_api.errors import StorageFull, Unavailable
 from gadget_api.ids import new_id
 from gadget_api.images import ImageRef
+from gadget_code.sessions.deletion import delete_orphans
 from gadget_code.store.blobs import PART_BYTES, BlobStore
 from gadget_code.store.database import Store, open_store
 from gadget_code.store.images import ImageStore
 from gadget_code.store.quota import MB, Quota
-from gadget_code.turns.deleting import delete_orphans
 from tests.gadget_code.peers import PlayedDrone, a_finished_turn, a_session, a_web, problem
 from tests.harness import User, Web
 

@@ -19,10 +19,10 @@ from gadget_api.tokens import TokenKind
 from gadget_api.turns import TurnStats
 from gadget_api.usage import UsageBy
 from gadget_api.users import User
-from gadget_code.auth.tokens import Identity
 from gadget_code.store.database import Store
 from gadget_code.store.queue import queue, reorder
 from gadget_code.store.records import stamped
+from gadget_code.store.tokens import Identity
 from gadget_code.store.usage import usage
 from tests.gadget_code.peers import an_inquiry
 from tests.gadget_code.store.test_records import drone, project, session

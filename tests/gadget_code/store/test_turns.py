@@ -11,9 +11,9 @@ from gadget_api.ids import new_id
 from gadget_api.model import utc_now
 from gadget_api.turn_states import COMPLETE, DISPATCH, END, MOVE, RECOVER, REFUSE, REQUEUE, TRANSITIONS, Transition
 from gadget_api.turns import MAX_STEERS, ChatTurn, ChatTurnStatus, Prompts, Steer, TurnStats, Waiting
+from gadget_code.recording.projection import after_event
 from gadget_code.store.database import Store
 from gadget_code.store.events import StoredEvent
-from gadget_code.turns.projection import after_event
 
 
 def turn(**fields: Any) -> ChatTurn:

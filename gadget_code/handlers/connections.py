@@ -1,0 +1,222 @@
+"""The sockets of this process: who is on each, admitted by its token, watched for as long as it lives."""
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+
+from socketio.exceptions import ConnectionRefusedError as Refused
+
+from gadget_api.commands import DroneStatusChanged
+from gadget_api.errors import ErrorCode, GadgetError, NotAllowed, NotAuthenticated, TooMany
+from gadget_api.protocol import PROTOCOL_VERSION
+from gadget_api.tokens import TokenKind
+from gadget_code.auth.cookies import COOKIE, page_token
+from gadget_code.service import Service
+from gadget_code.sockets.rooms import drone_room, user_room
+from gadget_code.store.tokens import Identity
+
+log = logging.getLogger(__name__)
+
+_HANDSHAKE_S = 10.0
+_WATCH_S = 2.0
+_PRESENCE_EVERY = 2  # rounds of the watch: well within the 15 s of a drone's lease
+_RATE_PER_S = 50.0
+_BURST = 200.0
+_EVENTS_PER_S = 2_000.0
+"""A drone of ours sends an event at a time, and merges what comes meanwhile; it stays far below."""
+_EVENTS_BURST = 10_000.0
+MAX_ATTACHED = 64
+"""Terminals that one socket listens to: more than a drone has."""
+
+
+@dataclass
+class Connection:
+    """One admitted socket."""
+
+    sid: str
+    identity: Identity
+    replay: asyncio.Task[None] | None = None
+    terminals: dict[str, str] = field(default_factory=dict)
+    """The terminals that it is attached to, each with its drone."""
+    _requests: "_Allowance" = field(default_factory=lambda: _Allowance(_RATE_PER_S, _BURST))
+    _events: "_Allowance" = field(default_factory=lambda: _Allowance(_EVENTS_PER_S, _EVENTS_BURST))
+
+    @property
+    def is_drone(self) -> bool:
+        return self.identity.kind is TokenKind.DRONE
+
+    def spend(self) -> None:
+        """Counts one request. Raises TooMany past 50 a second."""
+        if self._requests.wait_s() > 0:
+            raise TooMany("Too many requests on this connection; wait a second.")
+        self._requests.take()
+
+    async def pace(self) -> None:
+        """Counts one event of a turn, or output of a terminal; past 2,000 a second it waits, and nothing is read from
+        the drone meanwhile."""
+        if (wait_s := self._events.wait_s()) > 0:
+            await asyncio.sleep(wait_s)
+        self._events.take()
+
+
+class _Allowance:
+    """So many in a second on average, and a burst at once."""
+
+    def __init__(self, rate_per_s: float, burst: float) -> None:
+        self._rate_per_s = rate_per_s
+        self._burst = burst
+        self._left = burst
+        self._counted_at = time.monotonic()
+
+    def wait_s(self) -> float:
+        """Until one more may be taken; 0 for now."""
+        now = time.monotonic()
+        self._left = min(self._burst, self._left + (now - self._counted_at) * self._rate_per_s)
+        self._counted_at = now
+        return max(0.0, (1 - self._left) / self._rate_per_s)
+
+    def take(self) -> None:
+        self._left -= 1
+
+
+class Connections:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._by_sid: dict[str, Connection] = {}
+        self._seen: dict[str, float] = {}
+        """When each socket, admitted or not, was first noticed (monotonic seconds)."""
+
+    def __len__(self) -> int:
+        return len(self._by_sid)
+
+    def get(self, sid: str) -> Connection | None:
+        return self._by_sid.get(sid)
+
+    def attached(self) -> dict[str, set[str]]:
+        """The terminals that sockets of this process listen to, by drone."""
+        found: dict[str, set[str]] = {}
+        for connection in self._by_sid.values():
+            for terminal, drone in connection.terminals.items():
+                found.setdefault(drone, set()).add(terminal)
+        return found
+
+    async def admit(self, sid: str, environ: dict[str, Any], auth: Any) -> None:
+        """The `connect` handler. Raises the refusal that the client is told."""
+        try:
+            identity = await self._identify(environ, auth if isinstance(auth, dict) else {})
+            if identity.drone is not None:
+                await self._drone_is_here(identity.drone, sid)
+        except GadgetError as exc:
+            raise Refused(exc.message, exc.info.to_wire()) from exc
+        # Nothing is awaited from here to the client's welcome: nobody is told anything before it.
+        self._by_sid[sid] = Connection(sid, identity)
+        room = user_room(identity.user) if identity.drone is None else drone_room(identity.drone)
+        await self._service.sockets.enter_room(sid, room)
+
+    async def _drone_is_here(self, drone_id: str, sid: str) -> None:
+        for other in [c for c in self._by_sid.values() if c.identity.drone == drone_id]:
+            # The drone came back before its old connection was found dead.
+            await self._service.sockets.hang_up(other.sid)
+        drone = await self._service.store.drones.connected(drone_id, sid)
+        if drone is None:
+            raise NotAuthenticated("This drone was removed; register it again.")
+        await self._service.rooms.tell_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
+
+    async def leave(self, sid: str, reason: str) -> None:
+        """The `disconnect` handler."""
+        connection = self._by_sid.pop(sid, None)
+        if connection is None:
+            return
+        if connection.replay is not None:
+            connection.replay.cancel()
+        drone_id = connection.identity.drone
+        if drone_id is None:
+            return
+        log.info("drone %s is gone: %s", drone_id, reason)
+        self._service.rooms.drone_is_gone(drone_id)
+        if not any(other.identity.drone == drone_id for other in self._by_sid.values()):
+            self._service.metrics.drone_lags.pop(drone_id, None)
+        await self._service.recorder.forget_socket(sid)
+        try:
+            drone = await self._service.store.drones.disconnected(drone_id, sid)
+            if drone is not None:
+                await self._service.rooms.tell_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
+                await self._service.leases.lost(drone)
+        except GadgetError as exc:
+            log.warning("drone %s is offline, which its presence will show later: %s", drone_id, exc.message)
+
+    async def watch(self) -> None:
+        """Closes sockets whose token ended and those that never signed in, and says which drones are here."""
+        round_ = 0
+        while True:
+            await asyncio.sleep(_WATCH_S)
+            round_ += 1
+            try:
+                await self._forget_closed()
+                await self._close_strangers()
+                await self._close_revoked()
+                if round_ % _PRESENCE_EVERY == 0:
+                    await self._service.store.drones.renew([c.sid for c in self._by_sid.values() if c.is_drone])
+                    await self._service.store.tokens.touch({c.identity.token_hash for c in self._by_sid.values()})
+            except GadgetError as exc:
+                log.warning("sockets are not checked now: %s", exc.message)
+
+    async def _forget_closed(self) -> None:
+        """A socket that was cut while it signed in has nobody else to say that it left."""
+        for sid in [sid for sid in self._by_sid if not self._service.sockets.is_open(sid)]:
+            await self.leave(sid, "closed while it signed in")
+
+    async def _close_strangers(self) -> None:
+        manager = self._service.sockets.manager
+        admitted = {manager.eio_sid_from_sid(sid, "/") for sid in self._by_sid}
+        now = time.monotonic()
+        self._seen = {eio_sid: self._seen.get(eio_sid, now) for eio_sid in self._service.sockets.eio.sockets}
+        for eio_sid, since in self._seen.items():
+            if eio_sid not in admitted and now - since > _HANDSHAKE_S - _WATCH_S:
+                await self._service.sockets.cut(eio_sid)
+
+    async def _close_revoked(self) -> None:
+        hashes = {c.identity.token_hash for c in self._by_sid.values()}
+        if not hashes:
+            return
+        live = await self._service.store.tokens.live(hashes)
+        for connection in list(self._by_sid.values()):
+            # One that was admitted meanwhile was not asked about.
+            if connection.identity.token_hash in hashes - live:
+                log.info("a socket was closed: its token was revoked or has expired")
+                await self._service.sockets.hang_up(connection.sid)
+
+    async def _identify(self, environ: dict[str, Any], auth: dict[str, Any]) -> Identity:
+        theirs = auth.get("protocolVersion", PROTOCOL_VERSION)
+        if theirs != PROTOCOL_VERSION:
+            behind = "the server" if isinstance(theirs, int) and theirs > PROTOCOL_VERSION else "the client"
+            raise NotAllowed(
+                f"The client speaks protocol {theirs!s:.20} and the server {PROTOCOL_VERSION}; update {behind}.",
+                ErrorCode.PROTOCOL_MISMATCH,
+            )
+        key = auth.get("page")
+        token = auth.get("token") or page_token(_cookie(environ), key if isinstance(key, str) else None)
+        identity = await self._service.store.tokens.identify(token) if isinstance(token, str) else None
+        if identity is None or identity.kind is TokenKind.SIGN_IN:
+            raise NotAuthenticated("The token is missing, revoked or expired; sign in again.")
+        if identity.kind is TokenKind.DRONE:
+            if identity.drone is None:
+                raise NotAllowed("This drone token is not bound to a workspace yet; register first.")
+        elif not environ.get("HTTP_ORIGIN"):
+            # A wrong origin was refused before; a missing one only a drone may have.
+            raise NotAllowed(
+                f"An IDE connection must send the header `Origin: {self._service.settings.origin}`.",
+                ErrorCode.ORIGIN_NOT_ALLOWED,
+            )
+        return identity
+
+
+def _cookie(environ: dict[str, Any]) -> str | None:
+    try:
+        morsel = SimpleCookie(environ.get("HTTP_COOKIE", "")).get(COOKIE)
+    except CookieError:
+        return None
+    return morsel.value if morsel is not None else None

@@ -1,0 +1,162 @@
+"""Terminals on the socket: requests of the IDE go to the session's drone, what the drone says to those who listen.
+
+A socket may type into what it is attached to without being asked again whose it is: it was when it attached, a drone
+takes input for a terminal only with that terminal's own session, and a terminal ends with its session.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from gadget_api import terminals as t
+from gadget_api.errors import GadgetError, InvalidInput, NotFound
+from gadget_api.model import WireModel
+from gadget_api.sessions import ChatSession
+from gadget_api.terminals import HEARD_S
+from gadget_api.work_order import OrderProject
+from gadget_code.handlers.connections import MAX_ATTACHED, Connection, Connections
+from gadget_code.service import Service
+from gadget_code.sockets.rooms import CALL_S, terminal_room
+from gadget_code.workspaces.drones import drone_of
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[Connection, Any], Awaitable[WireModel | None]]
+
+
+def ide_terminals(service: Service) -> dict[str, Handler]:
+    """The handlers of the IDE's events."""
+    return _IdeTerminals(service).table()
+
+
+def drone_terminals(service: Service) -> dict[str, Handler]:
+    """Those of a drone's."""
+    return _DroneTerminals(service).table()
+
+
+async def keep_heard(service: Service, connections: Connections) -> None:
+    """Tells drones, in time, to which of their terminals sockets of this process listen."""
+    while True:
+        await asyncio.sleep(HEARD_S / 3)
+        for drone, terminals in connections.attached().items():
+            try:
+                heard = t.TerminalsHeard(terminal_ids=tuple(terminals)[:1000])
+                await service.rooms.tell_drone(drone, "terminalsHeard", heard)
+            except GadgetError as exc:
+                log.warning("drone %s does not know that its terminals are heard: %s", drone, exc.message)
+
+
+class _IdeTerminals:
+    def __init__(self, service: Service) -> None:
+        self._store = service.store
+        self._rooms = service.rooms
+        self._sockets = service.sockets
+
+    def table(self) -> dict[str, Handler]:
+        return {
+            "listTerminals": self.list,
+            "openTerminal": self.open,
+            "attachTerminal": self.attach,
+            "detachTerminal": self.detach,
+            "writeTerminal": self.write,
+            "resizeTerminal": self.resize,
+            "closeTerminal": self.close,
+        }
+
+    async def list(self, connection: Connection, ask: t.ListTerminals) -> t.TerminalList:
+        drone = await self._host(connection, ask.chat_session_id)
+        here = await self._rooms.ask_drone(drone, "listTerminals", ask, t.TerminalsHere, timeout=CALL_S)
+        return t.TerminalList(drone_id=drone, terminals=here.terminals)
+
+    async def open(self, connection: Connection, ask: t.OpenTerminal) -> t.TerminalOpened:
+        session = await self._session(connection, ask.chat_session_id)
+        if session.archived_at is not None:
+            raise InvalidInput("This session is archived; take it out of the archive to open a terminal in it.")
+        drone = await drone_of(self._store, session)
+        project = await self._store.projects.owned(session.user, session.project)
+        start = t.StartTerminal(
+            chat_session_id=session.id,
+            columns=ask.columns,
+            rows=ask.rows,
+            project=OrderProject(id=project.id, name=project.name, slug=project.slug, git_url=project.git_url),
+        )
+        self._rooms.check_answers(drone.id)
+        return await self._rooms.ask_drone(drone.id, "openTerminal", start, t.TerminalOpened, timeout=CALL_S)
+
+    async def attach(self, connection: Connection, ask: t.AttachTerminal) -> t.TerminalAttached:
+        drone = await self._drone(connection, ask)
+        # First in, so that nothing is said between the answer and this; who asks sorts it by offsets.
+        await self._enter(connection, drone, ask.terminal_id)
+        try:
+            return await self._rooms.ask_drone(drone, "attachTerminal", ask, t.TerminalAttached, timeout=CALL_S)
+        except BaseException:
+            await self._leave(connection, ask.terminal_id)
+            raise
+
+    async def detach(self, connection: Connection, ask: t.DetachTerminal) -> None:
+        await self._leave(connection, ask.terminal_id)
+
+    async def write(self, connection: Connection, ask: t.WriteTerminal) -> None:
+        await self._rooms.call_drone(await self._drone(connection, ask), "writeTerminal", ask)
+
+    async def resize(self, connection: Connection, ask: t.ResizeTerminal) -> None:
+        await self._rooms.call_drone(await self._drone(connection, ask), "resizeTerminal", ask)
+
+    async def close(self, connection: Connection, ask: t.CloseTerminal) -> None:
+        await self._rooms.call_drone(await self._drone(connection, ask), "closeTerminal", ask)
+
+    async def _drone(
+        self, connection: Connection, ask: t.AttachTerminal | t.WriteTerminal | t.ResizeTerminal | t.CloseTerminal
+    ) -> str:
+        attached = connection.terminals.get(ask.terminal_id)
+        if attached is None:
+            return await self._host(connection, ask.chat_session_id)
+        self._rooms.check_answers(attached)
+        return attached
+
+    async def _host(self, connection: Connection, session_id: str) -> str:
+        drone = await drone_of(self._store, await self._session(connection, session_id))
+        self._rooms.check_answers(drone.id)
+        return drone.id
+
+    async def _session(self, connection: Connection, session_id: str) -> ChatSession:
+        return await self._store.sessions.owned(connection.identity.user, session_id)
+
+    async def _enter(self, connection: Connection, drone: str, terminal: str) -> None:
+        connection.terminals.pop(terminal, None)
+        connection.terminals[terminal] = drone
+        while len(connection.terminals) > MAX_ATTACHED:
+            await self._leave(connection, next(iter(connection.terminals)))
+        await self._sockets.enter_room(connection.sid, terminal_room(drone, terminal))
+
+    async def _leave(self, connection: Connection, terminal: str) -> None:
+        drone = connection.terminals.pop(terminal, None)
+        if drone is not None:
+            await self._sockets.leave_room(connection.sid, terminal_room(drone, terminal))
+
+
+class _DroneTerminals:
+    def __init__(self, service: Service) -> None:
+        self._store = service.store
+        self._rooms = service.rooms
+
+    def table(self) -> dict[str, Handler]:
+        return {
+            "terminalOutput": self.output,
+            "terminalChanged": self.changed,
+            "terminalClosed": self.closed,
+        }
+
+    async def output(self, connection: Connection, said: t.TerminalOutput) -> None:
+        assert connection.identity.drone is not None
+        await self._rooms.tell_terminal(connection.identity.drone, said)
+
+    async def changed(self, connection: Connection, changed: t.TerminalChanged) -> None:
+        session = await self._store.sessions.owned(connection.identity.user, changed.terminal.session)
+        if session.archived_at is not None:
+            raise NotFound("session that is not archived")
+        await self._rooms.tell_user(session.user, "terminalChanged", changed)
+
+    async def closed(self, connection: Connection, closed: t.TerminalClosed) -> None:
+        await self._rooms.tell_user(connection.identity.user, "terminalClosed", closed)

@@ -1,0 +1,107 @@
+"""What the agent may do in a session: its level, and the rules of install, user, project and session together. What is
+changed while a turn runs reaches its drone at once."""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+from weakref import WeakValueDictionary
+
+from gadget_api.commands import SetPolicy
+from gadget_api.errors import GadgetError, NotFound
+from gadget_api.permissions import InstallRules, Policy, Rules, RuleScope, ScopedRule
+from gadget_api.projects import Project
+from gadget_api.sessions import ChatSession
+from gadget_api.turns import ChatTurn, ChatTurnStatus
+from gadget_api.users import User
+from gadget_code.runtime.background import Background
+from gadget_code.sockets.rooms import Rooms
+from gadget_code.store.database import Store
+
+log = logging.getLogger(__name__)
+
+_KNOWN_OFFERS = 1000
+_AGAIN_S = (1.0, 2.0, 4.0, 8.0)
+"""When a drone that is connected did not answer; one that comes back is told anyway."""
+
+
+async def policy_of(store: Store, session: ChatSession) -> Policy:
+    """Raises NotFound when the session's project or user is gone."""
+    project, user, install = await asyncio.gather(
+        store.projects.owned(session.user, session.project), store.users.get(session.user), store.install.rules()
+    )
+    return policy_by(session, project, user, install)
+
+
+def policy_by(session: ChatSession, project: Project, user: User, install: InstallRules) -> Policy:
+    scopes: tuple[tuple[RuleScope, Rules], ...] = (
+        (RuleScope.INSTALL, install.rules),
+        (RuleScope.USER, user.rules),
+        (RuleScope.PROJECT, project.rules),
+        (RuleScope.SESSION, session.rules),
+    )
+    return Policy(
+        level=session.level,
+        rules=tuple(ScopedRule(scope=scope, **dict(rule)) for scope, rules in scopes for rule in rules),
+        trusts_repository=project.trusted,
+        trust=project.trust,
+    )
+
+
+class Policies:
+    def __init__(self, store: Store, rooms: Rooms, background: Background) -> None:
+        self._store = store
+        self._rooms = rooms
+        self._background = background
+        self._pushing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By turn: a drone is told in the order in which things were changed."""
+        self._offered: OrderedDict[tuple[str, int], Policy] = OrderedDict()
+        """By turn and epoch: what its order says, until it begins."""
+
+    def offered(self, turn: ChatTurn, policy: Policy) -> None:
+        """The turn's drone gets this policy with its order."""
+        self._offered[turn.id, turn.epoch] = policy
+        if len(self._offered) > _KNOWN_OFFERS:
+            self._offered.popitem(last=False)
+
+    async def changed(self, of: Mapping[str, Any]) -> None:
+        """Something changed that the turns `of` this session, project or user go by: their drones are told."""
+        for turn in await self._store.turns.unfinished({**of, "status": ChatTurnStatus.PROCESSING}):
+            self._background.start(self._push(turn), f"policy of turn {turn.id}")
+
+    async def tell_begun(self, turn: ChatTurn) -> None:
+        """`tell` for a turn that begins: nothing, where its order was made here and says what it may do now."""
+        await self._tell(turn, self._offered.pop((turn.id, turn.epoch), None))
+
+    async def tell(self, turn: ChatTurn) -> None:
+        """Tells the turn's drone what it may do now. Raises GadgetError when it cannot be told."""
+        await self._tell(turn, None)
+
+    async def _tell(self, turn: ChatTurn, told: Policy | None) -> None:
+        if turn.drone is None:
+            return
+        async with self._pushing.setdefault(turn.id, asyncio.Lock()):
+            # Somebody may change it, through whatever process, while the drone is told.
+            while (policy := await self._now(turn)) != told:
+                await self._rooms.call_drone(turn.drone, "setPolicy", SetPolicy(turn_id=turn.id, policy=policy))
+                told = policy
+
+    async def _now(self, turn: ChatTurn) -> Policy:
+        return await policy_of(self._store, await self._store.sessions.owned(turn.user, turn.session))
+
+    async def _push(self, turn: ChatTurn) -> None:
+        for wait_s in (*_AGAIN_S, None):
+            try:
+                return await self.tell(turn)
+            except NotFound:
+                return
+            except GadgetError as exc:
+                log.info("turn %s is told of its new policy later: %s", turn.id, exc.message)
+            if wait_s is None:
+                return
+            await asyncio.sleep(wait_s)
+            now = await self._store.turns.find({"_id": turn.id, "status": ChatTurnStatus.PROCESSING})
+            if now is None:
+                return
+            turn = now

@@ -1,0 +1,400 @@
+"""The recorder: takes the events of running turns in order, relays each at once, stores them in small groups,
+acknowledges what is stored, and keeps the turn documents true. The last event of a turn is relayed when it is stored:
+nobody sees an end that another may still forestall.
+
+A stream's memory is bounded by the drone, which sends no more than a window of unacknowledged events: when MongoDB is
+slow or away, acknowledgements stop and so does the drone.
+"""
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakValueDictionary
+
+from pydantic import ValidationError
+
+from gadget_api.commands import TurnAck, TurnResend, TurnRevoked
+from gadget_api.errors import ErrorCode, ErrorInfo, GadgetError, InvalidInput, Unavailable
+from gadget_api.events import (
+    EVENT_TYPES,
+    InquiryAsked,
+    Steered,
+    TurnEvent,
+    WorkOrderComplete,
+)
+from gadget_api.inquiries import InquiryStatus
+from gadget_api.turns import ChatTurn, ChatTurnStatus
+from gadget_code.recording.prices import prices_of
+from gadget_code.recording.projection import after_event, after_events, last_event
+from gadget_code.recording.side_effects import Consequences
+from gadget_code.recording.stream import STORES_S, Backlog, FlushTimer, Stream, stored_as
+from gadget_code.runtime.background import Background
+from gadget_code.runtime.metrics import Metrics
+from gadget_code.sockets.rooms import Rooms
+from gadget_code.store.database import Store
+from gadget_code.store.events import StoredEvent
+
+log = logging.getLogger(__name__)
+
+_FLUSH_EVERY_S = 0.1
+"""Events that arrive between two flushes are stored with one write. An urgent event is stored at once."""
+_RETRY_S = (0.1, 0.25, 0.5, 1.0, 2.0)
+_STOP_S = 5.0
+_KNOWN_TURNS = 1000
+ASKED_S = 2.0
+"""What is missing comes at once, or not to this process any more."""
+
+
+@dataclass(frozen=True)
+class Live:
+    """How far a running turn was relayed by this process."""
+
+    turn_id: str
+    stored_seq: int
+    unstored: Sequence[StoredEvent]
+    """What was relayed after `stored_seq`."""
+
+
+class Recorder:
+    def __init__(
+        self,
+        store: Store,
+        rooms: Rooms,
+        consequences: Consequences,
+        metrics: Metrics,
+        background: Background,
+        on_turn_over: Callable[[ChatTurn], None],
+    ) -> None:
+        self._store = store
+        self._rooms = rooms
+        self._consequences = consequences
+        self._metrics = metrics
+        self._background = background
+        self._on_turn_over = on_turn_over
+        self._flush_timer = FlushTimer(_FLUSH_EVERY_S)
+        self._backlog = Backlog()
+        self._streams: dict[str, Stream] = {}
+        self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By turn: it is not opened while it is ended; its epoch is read before, or after."""
+        self._relayed: OrderedDict[str, tuple[int, int]] = OrderedDict()
+        """By turn, of the newest turns: epoch and seq of the last event that this process has relayed. A drone sends
+        again what was not stored; watchers are not shown it again."""
+        self.events_total = 0
+        self.streams_ended = 0
+        """Counts the streams this process let go of: while it stays, no event was relayed that `live` does not know."""
+
+    async def record(self, drone: str, socket: str, name: str, payload: dict[str, Any]) -> None:
+        """Takes one event as the drone's socket brought it. Raises InvalidInput when it is not one."""
+        try:
+            event = EVENT_TYPES[name].model_validate(payload)
+        except ValidationError as exc:
+            message = f"This is no {name} event: {exc.errors()[0]['msg']}."
+            await self._refuse(drone, payload, message)
+            raise InvalidInput(message) from exc
+        stream = self._streams.get(event.turn_id)
+        if stream is not None and (stream.turn.drone, stream.turn.session) != (drone, event.chat_session_id):
+            await self.revoke(drone, event.turn_id, ErrorCode.NOT_FOUND, "This turn is not this drone's.")
+            return
+        if stream is None or not self._is_good(stream, socket, event.epoch):
+            stream = await self._reopened(drone, socket, event)
+            if stream is None:
+                return
+        await self._room_for_more(stream)
+        if self._streams.get(event.turn_id) is not stream:
+            return
+        if event.epoch != stream.turn.epoch or stream.closed:
+            await self.revoke(drone, event.turn_id, ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
+        elif event.seq <= stream.last_seq:
+            await self._rooms.tell_drone(drone, "turnAck", TurnAck(turn_id=event.turn_id, seq=stream.turn.last_seq))
+        elif event.seq > stream.last_seq + 1:
+            if stream.asked_resend_after != stream.last_seq:
+                await self._ask_again(stream)
+        elif isinstance(event, InquiryAsked) and not _is_own(event, stream.turn):
+            message = "This inquiry is not that of its turn, or not open."
+            await self._refuse(drone, payload, message)
+            raise InvalidInput(message)
+        else:
+            self._take(stream, event, payload)
+            if not isinstance(event, WorkOrderComplete):
+                await self._relay(stream.turn, event.seq, name, payload)
+
+    async def expect(self, drone: str, socket: str, turn: ChatTurn) -> None:
+        """The drone has begun the turn: its first event is to wait for nothing."""
+        async with self._lock(turn.id):
+            stream = self._streams.get(turn.id)
+            if stream is not None and self._is_good(stream, socket, turn.epoch):
+                return
+            await self.forget(turn.id)
+            at_work = {"_id": turn.id, "epoch": turn.epoch, "drone": drone, "status": ChatTurnStatus.PROCESSING}
+            now = await self._store.turns.find(at_work)
+            if now is not None:
+                await self._open(socket, now)
+
+    async def _room_for_more(self, stream: Stream) -> None:
+        """Nothing more is read from this drone meanwhile; what it has to say merges there."""
+        if stream.writer is None:
+            return
+        if stream.is_full:
+            await asyncio.wait([stream.writer])
+        elif self._backlog.is_full:
+            stream.hurry()
+            await asyncio.wait([stream.writer], timeout=STORES_S)
+
+    def live(self, session: str) -> Live | None:
+        """The session's running turn, when its events come through this process."""
+        # The newest: one before it may have gone on through another process, whose drone's old connection stands here.
+        of_session = (s for s in self._streams.values() if s.turn.session == session)
+        stream = max(of_session, key=lambda s: s.turn.id, default=None)
+        if stream is None:
+            return None
+        relayed = [stored for stored, event in stream.unstored if not isinstance(event, WorkOrderComplete)]
+        return Live(stream.turn.id, stream.turn.last_seq, relayed)
+
+    async def forget(self, turn: str) -> None:
+        """Stores what is still unstored and lets go of the turn: its epoch has changed, or its drone is gone."""
+        stream = self._streams.get(turn)
+        if stream is not None:
+            await self._settle(stream)
+            self._let_go(stream)
+
+    async def forget_socket(self, socket: str) -> None:
+        """`forget` for what came over a connection that is closed."""
+        for stream in [s for s in self._streams.values() if s.socket == socket]:
+            await self.forget(stream.turn.id)
+
+    def has(self, turn: str) -> bool:
+        """Whether the turn's events come through this process; then its last one will be relayed by it."""
+        return turn in self._streams
+
+    async def cancel(self, turn: ChatTurn) -> ChatTurn | None:
+        """`end`, as the user wished."""
+        return await self.end(turn, ChatTurnStatus.CANCELLED, "Cancelled by the user.")
+
+    async def end(
+        self, turn: ChatTurn, status: ChatTurnStatus, message: str, error: ErrorInfo | None = None
+    ) -> ChatTurn | None:
+        """Ends `turn` as it was read, when no drone can end it: it waits, its drone is away, or it cannot start. A
+        drone that works on it is told. None when somebody else has taken it over or ended it meanwhile."""
+        async with self._lock(turn.id):
+            if (stream := self._streams.get(turn.id)) is not None:
+                stream.closed = True  # from here on no event of it is taken, so the last one is ours to number
+            await self.forget(turn.id)
+            # Here too, for a drone whose events come through another web process.
+            fenced = await self._store.turns.fence(turn)
+            if fenced is None:
+                return None
+            event = last_event(fenced, status, message, error)
+            payload = event.to_wire()
+            over = after_event(fenced, event, None)
+            if not await self._record_end(fenced, stored_as(event, payload), over):
+                return None
+        self._metrics.take([event])
+        if turn.drone is not None:
+            await self.revoke(turn.drone, turn.id, ErrorCode.TURN_OVER, "This turn is over.")
+        return await self._say_ended(over, payload)
+
+    async def _record_end(self, fenced: ChatTurn, event: StoredEvent, over: ChatTurn) -> bool:
+        try:
+            return await self._store.record(fenced, [event], over, [])
+        except Unavailable:
+            # It may be stored, its answer lost.
+            now = await self._store.turns.find({"_id": over.id, "epoch": over.epoch})
+            if now is None or not now.status.is_over:
+                raise
+            return True
+
+    async def _say_ended(self, over: ChatTurn, payload: dict[str, Any]) -> ChatTurn:
+        self.streams_ended += 1
+        await self._follow(over, [])
+        await self._relay(over, over.last_seq, payload["type"], payload)
+        await self._rooms.tell_turn(over)
+        self._on_turn_over(over)
+        return over
+
+    async def _follow(self, after: ChatTurn, events: Sequence[TurnEvent]) -> ChatTurn:
+        try:
+            return await self._consequences.follow(after, events)
+        except GadgetError as exc:
+            log.warning("what follows for turn %s is seen to later: %s", after.id, exc.message)
+            return after
+
+    async def _relay(self, turn: ChatTurn, seq: int, name: str, payload: dict[str, Any]) -> bool:
+        """Shows an event of the turn's present epoch to who watches, unless this process did so before."""
+        epoch, last_seq = self._relayed.get(turn.id, (0, 0))
+        if epoch == turn.epoch and seq <= last_seq:
+            return False
+        self._relayed[turn.id] = (turn.epoch, seq)
+        self._relayed.move_to_end(turn.id)
+        if len(self._relayed) > _KNOWN_TURNS:
+            self._relayed.popitem(last=False)
+        await self._rooms.relay(turn.session, name, payload)
+        return True
+
+    async def stop(self) -> None:
+        """Stores what is unstored, for as long as a stop may take."""
+        await asyncio.gather(*(self._settle(stream) for stream in self._streams.values()))
+
+    def _lock(self, turn: str) -> asyncio.Lock:
+        return self._changing.setdefault(turn, asyncio.Lock())
+
+    def _is_good(self, stream: Stream, socket: str, epoch: int) -> bool:
+        """Whether an event of this epoch that came over this connection belongs to the stream, or is late for it."""
+        return stream.turn.epoch >= epoch and stream.socket == socket and not self._is_stuck(stream)
+
+    def _is_stuck(self, stream: Stream) -> bool:
+        """Whether what we lack was asked for, and does not come: perhaps another process has it by now."""
+        return stream.asked_resend_after == stream.last_seq and time.monotonic() - stream.asked_at > ASKED_S
+
+    async def _settle(self, stream: Stream) -> None:
+        if (writer := stream.writer) is not None:
+            stream.hurry()
+            # Whatever is not stored in time the drone still has, and sends again.
+            await asyncio.wait([writer], timeout=_STOP_S)
+            writer.cancel()
+
+    def _let_go(self, stream: Stream) -> None:
+        stream.forget()
+        if self._streams.get(stream.turn.id) is stream:
+            del self._streams[stream.turn.id]
+            self.streams_ended += 1
+
+    def _take(self, stream: Stream, event: TurnEvent, payload: dict[str, Any]) -> None:
+        self.events_total += 1
+        stream.take(event, payload)
+        if stream.writer is None:
+            stream.writer = self._background.start(self._write(stream), f"writer of turn {event.turn_id}")
+
+    async def _reopened(self, drone: str, socket: str, event: TurnEvent) -> Stream | None:
+        """The stream of a turn this drone works on, as far as it is stored; None when it is not (then said)."""
+        async with self._lock(event.turn_id):
+            stream = self._streams.get(event.turn_id)
+            if stream is not None and self._is_good(stream, socket, event.epoch):
+                return stream
+            await self.forget(event.turn_id)
+            turn = await self._store.turns.find({"_id": event.turn_id, "drone": drone})
+            if turn is None or turn.session != event.chat_session_id:
+                await self.revoke(drone, event.turn_id, ErrorCode.NOT_FOUND, "This turn is not this drone's.")
+            elif turn.status is ChatTurnStatus.PROCESSING:
+                opened = await self._open(socket, turn)
+                if opened is not None and stream is not None and opened.turn.epoch == stream.turn.epoch:
+                    opened.refused_seq = stream.refused_seq
+                return opened
+            elif turn.status.is_over and event.epoch == turn.epoch and event.seq <= turn.last_seq:
+                # Whoever stored its end may have died before it told anybody.
+                for last in await self._store.events.after(turn.id, turn.last_seq - 1, up_to=turn.last_seq, limit=1):
+                    if await self._relay(turn, last.seq, last.type, last.parsed()):
+                        await self._rooms.tell_turn(turn)
+                await self._rooms.tell_drone(drone, "turnAck", TurnAck(turn_id=turn.id, seq=turn.last_seq))
+            else:
+                await self.revoke(drone, turn.id, ErrorCode.TURN_OVER, "This turn is over.")
+            return None
+
+    async def _open(self, socket: str, turn: ChatTurn) -> Stream | None:
+        """None when the connection has left meanwhile: nobody would let go of its stream any more."""
+        prices = await prices_of(self._store, turn)
+        if not self._rooms.is_here(socket):
+            return None
+        stream = Stream(socket=socket, turn=turn, prices=prices, last_seq=turn.last_seq, backlog=self._backlog)
+        self._streams[turn.id] = stream
+        return stream
+
+    async def _write(self, stream: Stream) -> None:
+        """Stores what is unstored until nothing is, or the turn is not this stream's any more."""
+        failures = 0
+        try:
+            while stream.unstored:
+                if not stream.is_urgent:
+                    stream.flush = self._flush_timer.next()
+                    await stream.flush
+                try:
+                    await self._store_next(stream)
+                    failures = 0
+                except Unavailable as exc:
+                    delay_s = _RETRY_S[min(failures, len(_RETRY_S) - 1)]
+                    failures += 1
+                    log.warning("turn %s waits for the database: %s", stream.turn.id, exc.message)
+                    await asyncio.sleep(delay_s)
+        except BaseException:
+            self._let_go(stream)  # the next event opens it anew, from what is stored
+            raise
+        finally:
+            stream.writer = None
+
+    async def _store_next(self, stream: Stream) -> None:
+        """Stores one group and acknowledges it. Raises Unavailable; it may be stored then."""
+        group = stream.next_group()
+        stream.is_urgent = False
+        turn = stream.turn
+        events = [event for _, event in group]
+        after = after_events(turn, events, stream.price_of)
+        steered = [event.steer_id for event in events if isinstance(event, Steered)]
+        if not await self._store.record(turn, [stored for stored, _ in group], after, steered, events):
+            now = await self._store.turns.find({"_id": turn.id, "epoch": turn.epoch})
+            if now is None or now.last_seq != after.last_seq:
+                # Somebody else has the turn, or another process of ours its drone.
+                return await self._give_up(stream)
+            # It was stored the time before, whose answer was lost.
+        stream.forget(len(group))
+        self._backlog.stored_at = time.monotonic()
+        stream.turn = after
+        self._metrics.take(events)
+        stream.turn = await self._follow(after, events)
+        if after.status.is_over:
+            # Let go of before the relay: a replay that comes now has the end from the store.
+            self._let_go(stream)
+            await self._relay(after, after.last_seq, group[-1][0].type, group[-1][0].parsed())
+        assert turn.drone is not None
+        # Said last: a drone that does not hear it sends the end again, and whoever takes that relays it again.
+        await self._rooms.tell_drone(turn.drone, "turnAck", TurnAck(turn_id=turn.id, seq=after.last_seq))
+        if after.status.is_over or steered or after.unusual_at != turn.unusual_at:
+            now = await self._store.turns.find({"_id": turn.id}) or after
+            await self._rooms.tell_turn(now)
+            if now.status.is_over:
+                self._on_turn_over(now)
+
+    async def _give_up(self, stream: Stream) -> None:
+        """The turn is not this stream's any more: the drone is told so, or to send again what was taken for nothing."""
+        stream.closed = True
+        self._let_go(stream)
+        turn = stream.turn
+        assert turn.drone is not None
+        at_work = {"_id": turn.id, "epoch": turn.epoch, "drone": turn.drone, "status": ChatTurnStatus.PROCESSING}
+        now = await self._store.turns.find(at_work)
+        if now is None:
+            await self.revoke(turn.drone, turn.id, ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
+        else:  # its events come through another process by now
+            await self._rooms.tell_drone(turn.drone, "turnResend", TurnResend(turn_id=turn.id, after_seq=now.last_seq))
+
+    async def _refuse(self, drone: str, payload: dict[str, Any], message: str) -> None:
+        """An event that is none came from the drone. When it is the one that is missing, and came so a second time, the
+        turn ends: nothing after it can be taken."""
+        stream = self._streams.get(str(payload.get("turnId")))
+        if stream is None or stream.turn.drone != drone or payload.get("seq") != stream.last_seq + 1:
+            return
+        if stream.refused_seq != stream.last_seq + 1:
+            stream.refused_seq = stream.last_seq + 1
+            await self._ask_again(stream)
+            return
+        error = ErrorInfo(code=ErrorCode.INVALID_REQUEST, message=f"The drone is not understood; update it. {message}")
+        await self.end(stream.turn, ChatTurnStatus.ERROR, error.message, error)
+
+    async def _ask_again(self, stream: Stream) -> None:
+        stream.asked_resend_after, stream.asked_at = stream.last_seq, time.monotonic()
+        missing = TurnResend(turn_id=stream.turn.id, after_seq=stream.last_seq)
+        assert stream.turn.drone is not None
+        await self._rooms.tell_drone(stream.turn.drone, "turnResend", missing)
+
+    async def revoke(self, drone: str, turn: str, code: ErrorCode, message: str) -> None:
+        """Tells the drone that the turn is not its own (any more)."""
+        await self._rooms.tell_drone(drone, "turnRevoked", TurnRevoked(turn_id=turn, code=code, message=message))
+
+
+def _is_own(event: InquiryAsked, turn: ChatTurn) -> bool:
+    """Whether the drone asks for this turn, its session and its user, and does not answer itself."""
+    asked = event.inquiry
+    is_open = asked.status is InquiryStatus.PENDING and asked.answer is None and asked.answered_at is None
+    return is_open and (asked.turn, asked.session, asked.user) == (turn.id, turn.session, turn.user)

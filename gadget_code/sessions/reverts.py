@@ -1,0 +1,229 @@
+"""Taking a session back to where it was before a turn, and bringing it forward again: its conversation here, its files
+at the drone that holds its workspace."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from gadget_api.checkpoints import CheckpointId, Diff, NewRevert, Revert, Reverted, RevertScope
+from gadget_api.commands import DiffRead, FilesRestored, ReadDiff, RestoreFiles, SessionUpdated
+from gadget_api.drones import DroneRegistration
+from gadget_api.errors import Conflict, ErrorCode, NotFound, Unavailable
+from gadget_api.sessions import ChatSession
+from gadget_api.turns import ChatTurn
+from gadget_code.sessions.claims import RESTORE_S, Claim, check_idle, claimed
+from gadget_code.sockets.rooms import Rooms
+from gadget_code.store.database import Store
+from gadget_code.turns.dispatch import Dispatcher
+from gadget_code.workspaces.drones import holder_of, order_project
+
+_DIFF_S = 60.0
+"""How long a drone may take to compare a large project; it gives up by itself after 30 s."""
+
+
+@dataclass(frozen=True)
+class _Files:
+    """Where files are to be restored, and to what."""
+
+    drone: DroneRegistration
+    ask: RestoreFiles
+
+
+@dataclass(frozen=True)
+class Reverting:
+    store: Store
+    rooms: Rooms
+    dispatcher: Dispatcher
+
+    async def revert(self, user: str, session_id: str, new: NewRevert) -> Reverted:
+        """Takes the session back to before `new.turn`. A second time before the next prompt, it goes back further, and
+        one redo brings all of it forward. A prompt that comes meanwhile waits, and ends what can be redone.
+
+        Raises NotFound, Conflict; and Unavailable when the drone did not say what became of the files.
+        """
+        session = await self.store.sessions.owned(user, session_id)
+        first = await self.store.turns.owned(user, new.turn)
+        if first.session != session.id:
+            raise NotFound("turn in this session")
+        if new.preview:
+            await check_idle(self.store, session)
+            turns, files = await self._plan(session, first, new.scope, await self.store.turns.newest(session.id))
+            return _answer(turns, await self._restore(files, preview=True) if files is not None else None)
+        async with claimed(self.store, self.dispatcher, session) as claim:
+            turns, files = await self._plan(claim.session, first, new.scope, claim.newest)
+            before = claim.session.revert if await self._may_redo(claim) else None
+            restored = await self._restore_for(claim, files) if files is not None else None
+            revert = _joined(before, first, new.scope, restored, claim.at)
+            await self._note(claim, revert)
+            await self.store.turns.take_back([turn.id for turn in turns], revert.at)
+        await self._tell_turns(turns)
+        if await self.store.turns.newest(session.id) != claim.newest:
+            await self._end_redo(session, revert)
+        return _answer(turns, restored)
+
+    async def redo(self, user: str, session_id: str) -> Reverted:
+        """Brings forward what was taken back since the last prompt. Raises as `revert` does."""
+        session = await self.store.sessions.owned(user, session_id)
+        nothing = Conflict(ErrorCode.NOTHING_TO_REDO, "Nothing was taken back since the last prompt.")
+        if session.revert is None:
+            raise nothing
+        async with claimed(self.store, self.dispatcher, session) as claim:
+            revert = claim.session.revert
+            if revert is None or not await self._may_redo(claim):
+                raise nothing
+            files = None
+            if revert.redo is not None:
+                first = await self.store.turns.owned(user, revert.turn)
+                files = await self._files(session, await self._from(session, first, claim.newest), revert.redo)
+            restored = await self._restore_for(claim, files) if files is not None else None
+            await self._write(claim, {}, inc={"historyVersion": 1})
+            turns = await self.store.turns.bring_back(session.id, revert.turn, revert.at)
+            await self._tell(await self._write(claim, {"revert": None}))
+        await self._tell_turns(turns)
+        return _answer(turns, restored)
+
+    async def turn_diff(self, user: str, turn_id: str) -> Diff:
+        """What the turn changed; of one that runs, so far. Raises NotFound, Conflict, Unavailable."""
+        turn = await self.store.turns.owned(user, turn_id)
+        if turn.checkpoint is None:
+            return Diff(files=(), file_count=0)
+        until = turn.last_checkpoint if turn.status.is_over else None
+        session = await self.store.sessions.owned(user, turn.session)
+        return await self._diff(session, turn.workspace_id, turn.checkpoint, until)
+
+    async def session_diff(self, user: str, session_id: str, *, uncommitted: bool) -> Diff:
+        """What was changed since the session began, or since the last commit."""
+        session = await self.store.sessions.owned(user, session_id)
+        if uncommitted:
+            return await self._diff(session, session.workspace_id, None, None)
+        first = await self.store.turns.first_with_checkpoint(session.id)
+        if first is None:
+            return Diff(files=(), file_count=0)
+        return await self._diff(session, first.workspace_id, first.checkpoint, None)
+
+    async def _diff(
+        self, session: ChatSession, workspace: str | None, since: CheckpointId | None, until: CheckpointId | None
+    ) -> Diff:
+        drone = await holder_of(self.store, session.user, workspace)
+        ask = ReadDiff(project=await order_project(self.store, session), since=since, until=until)
+        return (await self.rooms.ask_drone(drone.id, "readDiff", ask, DiffRead, timeout=_DIFF_S)).diff
+
+    async def _plan(
+        self, session: ChatSession, first: ChatTurn, scope: RevertScope, newest: str | None
+    ) -> tuple[list[ChatTurn], _Files | None]:
+        """The turns that are to count no more, and how their files become what they were. Raises Conflict when there is
+        nothing of what `scope` names."""
+        since = await self._from(session, first, newest)
+        turns: list[ChatTurn] = []
+        if scope is not RevertScope.FILES:
+            turns = [turn for turn in since if not turn.reverted]
+            if not turns:
+                raise Conflict(
+                    ErrorCode.NOTHING_TO_REDO,
+                    "These turns were taken back already; with the scope `files` their files are, too.",
+                )
+        if scope is RevertScope.CONVERSATION:
+            return turns, None
+        # A turn whose conversation was taken back has changed files all the same.
+        files = await self._files(session, since)
+        if files is None and not turns:
+            raise Conflict(ErrorCode.CHECKPOINTS_OFF, "These turns changed no files, or none were kept where they ran.")
+        return turns, files
+
+    async def _from(self, session: ChatSession, first: ChatTurn, newest: str | None) -> list[ChatTurn]:
+        """Those that are over. One that came after we looked for such that are not is none of them."""
+        window = {"$gte": first.id, "$lte": newest or first.id}
+        turns = await self.store.turns.all({"session": session.id, "_id": window}, limit=100_000, hint="session")
+        return [turn for turn in turns if turn.status.is_over]
+
+    async def _may_redo(self, claim: Claim) -> bool:
+        """Whether no prompt came since the session was taken back; whoever took one may have died before he noted
+        that."""
+        return claim.newest == await self.store.sessions.reverted_after(claim.session.id)
+
+    async def _files(
+        self, session: ChatSession, turns: list[ChatTurn], to: CheckpointId | None = None
+    ) -> _Files | None:
+        """How the files become what they were before these turns, or what they are at `to`; None when none of the
+        turns has changed any. Raises Conflict when the drone that has them is away."""
+        changed = next((turn for turn in turns if turn.checkpoint is not None), None)
+        if changed is None or changed.checkpoint is None:
+            return None
+        drone = await holder_of(self.store, session.user, changed.workspace_id)
+        ask = RestoreFiles(project=await order_project(self.store, session), checkpoint=to or changed.checkpoint)
+        return _Files(drone, ask)
+
+    async def _restore(self, files: _Files, *, preview: bool = False) -> FilesRestored:
+        ask = files.ask.replace(preview=preview)
+        return await self.rooms.ask_drone(files.drone.id, "restoreFiles", ask, FilesRestored, timeout=RESTORE_S)
+
+    async def _restore_for(self, claim: Claim, files: _Files) -> FilesRestored:
+        claim.is_at_drone = True
+        try:
+            restored = await self._restore(files)
+        except Unavailable as exc:
+            raise Unavailable(
+                ErrorCode.DRONE_OFFLINE,
+                f"{files.drone.name} did not say whether it restored the files, and may be at it for some minutes: "
+                "they are as they were, restored, or in between. The conversation is as it was, and its prompts wait "
+                "until then. Look at the files, and try again.",
+            ) from exc
+        except Conflict:
+            claim.is_at_drone = False
+            raise
+        claim.is_at_drone = False
+        return restored
+
+    async def _note(self, claim: Claim, revert: Revert) -> None:
+        """What drones keep of the session's history counts no more."""
+        changes = {"revert": revert.model_dump(), "store.revertedAfter": claim.newest}
+        await self._tell(await self._write(claim, changes, inc={"historyVersion": 1}))
+
+    async def _write(self, claim: Claim, changes: Mapping[str, Any], **operators: Mapping[str, Any]) -> ChatSession:
+        """Changes the session while it is ours."""
+        its = {"_id": claim.session.id, "store.claim.id": claim.id}
+        written = await self.store.sessions.update(its, changes, **operators)
+        if written is None:
+            raise Conflict(
+                ErrorCode.TURN_NOT_RUNNING,
+                "This took too long, and the session was let go: its conversation is as it was, its files may be "
+                "restored. Look at them, and try again.",
+                retryable=True,
+            )
+        return written
+
+    async def _end_redo(self, session: ChatSession, revert: Revert) -> None:
+        """A prompt came while the session was taken back; it ended nothing, as nothing was noted then."""
+        ended = await self.store.sessions.update({"_id": session.id, "revert.at": revert.at}, {"revert": None})
+        if ended is not None:
+            await self._tell(ended)
+
+    async def _tell(self, session: ChatSession) -> None:
+        await self.rooms.tell_user(session.user, "sessionUpdated", SessionUpdated(session=session))
+
+    async def _tell_turns(self, turns: list[ChatTurn]) -> None:
+        for turn in turns[-20:]:  # what a client shows; it asks for more
+            await self.rooms.tell_turn(await self.store.turns.find({"_id": turn.id}))
+
+
+def _joined(
+    before: Revert | None, first: ChatTurn, scope: RevertScope, restored: FilesRestored | None, at: datetime
+) -> Revert:
+    """What one redo brings forward: this, and what was taken back before it since the last prompt."""
+    redo = restored.before if restored is not None else None
+    if before is None:
+        return Revert(turn=first.id, scope=scope, at=at, redo=redo)
+    return Revert(
+        turn=min(before.turn, first.id),
+        scope=scope if scope is before.scope else RevertScope.BOTH,
+        at=before.at,
+        redo=before.redo or redo,
+    )
+
+
+def _answer(turns: list[ChatTurn], restored: FilesRestored | None) -> Reverted:
+    ids = tuple(turn.id for turn in turns)
+    if restored is None:
+        return Reverted(turns=ids)
+    return Reverted(turns=ids, files=restored.files, file_count=restored.file_count, left_alone=restored.left_alone)

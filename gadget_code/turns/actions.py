@@ -1,0 +1,219 @@
+"""What a user does to turns: submit, cancel, steer, continue elsewhere. The same for the socket and for REST."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from gadget_api.commands import CancelTurn, SessionUpdated
+from gadget_api.drones import DroneStatus
+from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput, NotFound, TooLarge, TooMany
+from gadget_api.ids import new_id
+from gadget_api.model import utc_now
+from gadget_api.queue import MAX_QUEUED
+from gadget_api.sessions import ChatSession, mode_of
+from gadget_api.traces import Tracer
+from gadget_api.turns import (
+    MAX_PROMPT_BYTES,
+    MAX_STEER_BYTES,
+    MAX_STEERS,
+    ChatTurn,
+    ChatTurnStatus,
+    Prompts,
+    Steer,
+    SteerOrigin,
+)
+from gadget_code.recording.recorder import Recorder
+from gadget_code.runtime.background import Background
+from gadget_code.sockets.rooms import Rooms
+from gadget_code.store.database import Store
+from gadget_code.store.queue import queue, reorder
+from gadget_code.turns.dispatch import Dispatcher
+from gadget_code.turns.leases import Leases
+
+log = logging.getLogger(__name__)
+
+CANCEL_S = 5.0
+"""How long a drone has to end a turn that was cancelled; then the service ends it (promise P14)."""
+
+
+@dataclass(frozen=True)
+class TurnVerbs:
+    store: Store
+    rooms: Rooms
+    recorder: Recorder
+    dispatcher: Dispatcher
+    leases: Leases
+    background: Background
+    tracer: Tracer
+
+    async def submit(
+        self,
+        user: str,
+        session_id: str,
+        content: str,
+        prompt_id: str,
+        images: Sequence[str] = (),
+        traceparent: str | None = None,
+    ) -> ChatTurn:
+        """Stores a prompt as a queued turn: when this returns, a majority has it. The same id is the same turn. Raises
+        InvalidInput, NotFound, TooMany."""
+        check_prompt(content)
+        session, queued, newest = await asyncio.gather(
+            self.store.sessions.owned(user, session_id),
+            self.store.turns.count_queued(user, session_id),
+            self.store.turns.newest(session_id),
+        )
+        if queued >= MAX_QUEUED:
+            earlier = await self.store.turns.find({"session": session.id, "promptId": prompt_id})
+            if earlier is None:
+                raise TooMany(f"{MAX_QUEUED} prompts wait in this session already; wait for them, or withdraw some.")
+            return earlier
+        # Kept before the turn that names them is.
+        refs = await self.store.images.use(user, tuple(dict.fromkeys(images)))
+        if len(refs) < len(set(images)):
+            raise InvalidInput("One of these images is not there (any more); send it with `POST /images` again.")
+        fresh = ChatTurn(
+            id=new_id(),
+            created_at=utc_now(),
+            user=user,
+            session=session.id,
+            project=session.project,
+            provider=session.provider,
+            llm=session.selected_model,
+            effort=session.effort,
+            mode=mode_of(session.level),
+            workspace_id=session.workspace_id,
+            status=ChatTurnStatus.QUEUED,
+            prompt_id=prompt_id,
+            prompts=Prompts(user=content, images=tuple(refs)),
+        )
+        with self.tracer.span("prompt", parent=traceparent, session=session.id, turn=fresh.id) as span:
+            turn, is_new = await self.store.turns.submit(fresh, newest, span.traceparent)
+        if is_new:
+            await self.rooms.tell_turn(turn)
+            self.dispatcher.kick(user)
+            await self._go_on_from_here(session)
+        return turn
+
+    async def _go_on_from_here(self, session: ChatSession) -> None:
+        """What was taken back stays so: the session goes on without it. One that goes on is in no archive."""
+        # As it is now that the turn is stored: whoever takes it back just now looks for turns after that was noted.
+        ends = {"_id": session.id, "$or": [{"revert": {"$ne": None}}, {"archivedAt": {"$ne": None}}]}
+        changed = await self.store.sessions.update(ends, {"revert": None, "archivedAt": None})
+        if changed is not None:
+            await self.rooms.tell_user(changed.user, "sessionUpdated", SessionUpdated(session=changed))
+
+    async def reorder(self, user: str, session_id: str, prompts: Sequence[str]) -> list[ChatTurn]:
+        """Puts these prompts first in the session's queue, in this order; the queue as it is then. Raises Conflict when
+        none of them waits."""
+        session = await self.store.sessions.owned(user, session_id)
+        for turn in await reorder(self.store.turns, user, session.id, prompts):
+            await self.rooms.tell_turn(turn)
+        self.dispatcher.kick(user)
+        return await queue(self.store.turns, user, session.id)
+
+    async def cancel(self, user: str, turn_id: str) -> None:
+        """Ends the turn, through its drone when that answers; a queued one is withdrawn. Raises Conflict when over."""
+        for attempt in range(3):  # a turn may start or end between our reading and our writing
+            turn = await self.store.turns.owned(user, turn_id)
+            if attempt and turn.status is ChatTurnStatus.CANCELLED:
+                return  # by the sweep, or by another who asked for the same
+            if turn.status.is_over:
+                raise Conflict(ErrorCode.TURN_OVER, "This turn is over already.")
+            if turn.status is ChatTurnStatus.PROCESSING:
+                is_told = await self._cancel_at_drone(turn)
+                if is_told:
+                    return
+                if is_told is None:
+                    continue
+            if await self.recorder.cancel(turn) is not None:
+                return
+        raise Conflict(ErrorCode.TURN_NOT_RUNNING, "The turn is changing hands; try again.", retryable=True)
+
+    async def _cancel_at_drone(self, turn: ChatTurn) -> bool | None:
+        """Whether the drone ends it. None: the turn is not as it was read; look again."""
+        drone = await self.store.drones.find({"_id": turn.drone})
+        if drone is None or drone.status is DroneStatus.OFFLINE:
+            return False
+        # First here, so that the drone's death before it ends the turn does not undo it.
+        if not turn.cancel_requested:
+            waiting = await self.store.turns.request_cancel(turn)
+            if waiting is None:
+                return None
+            turn = waiting
+            await self.rooms.tell_turn(turn)
+        try:
+            await self.rooms.call_drone(drone.id, "cancelTurn", CancelTurn(turn_id=turn.id))
+        except GadgetError:
+            return False  # away, or it does not know the turn: then the end is ours to write
+        self.background.start(self._see_it_end(turn), f"cancel of turn {turn.id}")
+        return True
+
+    async def _see_it_end(self, turn: ChatTurn) -> None:
+        """A drone that has said yes has a few seconds; if this process dies meanwhile, the sweep sees to it."""
+        await asyncio.sleep(CANCEL_S)
+        try:
+            now = await self.store.turns.owned(turn.user, turn.id)
+            if now.cancel_requested and not now.status.is_over and await self.recorder.cancel(now) is not None:
+                log.warning("turn %s was cancelled, and its drone did not end it", turn.id)
+        except GadgetError as exc:
+            log.info("the cancel of turn %s is seen to later: %s", turn.id, exc.message)
+
+    async def steer(self, user: str, turn_id: str, content: str, steer_id: str) -> None:
+        """Accepts a message for the turn's next step: when this returns, a majority has it. The same id is the same
+        message. Raises Conflict when the turn is over, TooMany."""
+        check_prompt(content, MAX_STEER_BYTES)
+        turn = await self.store.turns.owned(user, turn_id)
+        steer = Steer(steer_id=steer_id, content=content)
+        taken = await self.store.turns.add_steer(turn, steer)
+        if taken is None:
+            if await self.store.turns.knows_steer(turn, steer_id):
+                return
+            if (await self.store.turns.owned(user, turn_id)).status.is_over:
+                raise Conflict(ErrorCode.TURN_NOT_RUNNING, "This turn is over; send a new prompt instead.")
+            raise TooMany(f"{MAX_STEERS} messages wait for this turn's next step already; wait for it.")
+        await self.rooms.tell_turn(taken)
+        self.background.start(self.leases.deliver(taken, steer), f"message to turn {turn.id}")
+
+    def after(self, turn: ChatTurn) -> None:
+        """What follows the end of a turn: the next one."""
+        if turn.steers and turn.status is not ChatTurnStatus.CANCELLED:
+            self.background.start(self.submit_steers(turn), f"messages left by turn {turn.id}")
+        self.dispatcher.kick(turn.user)
+
+    async def submit_steers(self, turn: ChatTurn) -> None:
+        """Messages that were accepted as the turn's last answer was on its way become the next prompts."""
+        for steer in turn.steers:
+            if steer.origin is SteerOrigin.USER:
+                with suppress(NotFound):  # its session is gone
+                    await self.submit(turn.user, turn.session, steer.content, _prompt_of(turn, steer))
+            await self.store.turns.drop_steer(turn, steer.steer_id)
+
+    async def move(self, user: str, turn_id: str, drone_id: str | None) -> None:
+        """Goes on with a turn whose drone is lost, at another one. Raises Conflict, NotFound."""
+        await self.leases.move(user, turn_id, drone_id)
+        self.dispatcher.kick(user)
+
+    async def of_drone(self, drone: str, turn_id: str) -> ChatTurn:
+        """The turn, when it was given to this drone. Raises NotFound."""
+        turn = await self.store.turns.find({"_id": turn_id, "drone": drone})
+        if turn is None:
+            raise NotFound("turn")
+        return turn
+
+
+def _prompt_of(turn: ChatTurn, steer: Steer) -> str:
+    """The promptId of a message that becomes a prompt: the same each time, and no client's."""
+    return "steer-" + hashlib.sha256(f"{turn.id} {steer.steer_id}".encode()).hexdigest()[:40]
+
+
+def check_prompt(content: str, most_bytes: int = MAX_PROMPT_BYTES) -> None:
+    """Raises TooLarge or InvalidInput."""
+    size = len(content.encode(errors="replace"))
+    if size > most_bytes:
+        raise TooLarge(f"This has {size:,} bytes and may have {most_bytes:,}; put long material into the project.")
+    if not content.strip():
+        raise InvalidInput("The prompt is empty; say what shall be done.")

@@ -1,0 +1,211 @@
+"""A session's files, for its user's browser: every question goes to the drone that has them."""
+
+import asyncio
+import base64
+import hashlib
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from gadget_api import commands as c
+from gadget_api.errors import (
+    Conflict,
+    ErrorCode,
+    GadgetError,
+    InvalidInput,
+    NotAllowed,
+    NotFound,
+    TooLarge,
+    Unavailable,
+)
+from gadget_api.files import (
+    MAX_READ_BYTES,
+    DeletedFiles,
+    FileList,
+    FoundFiles,
+    RenameFile,
+    SavedFile,
+)
+from gadget_api.model import WireModel
+from gadget_api.work_order import OrderProject
+from gadget_code.sockets.rooms import Rooms
+from gadget_code.store.database import Store
+from gadget_code.workspaces.drones import drone_of, order_project
+from gadget_code.workspaces.keyed_semaphore import Slots
+
+_ANSWER_S = 30.0
+"""To list, find or read a piece: ripgrep has 30 s, git 20 s, a file of 32 MiB is hashed in less than one."""
+_CHANGE_S = 60.0
+"""To save, rename or delete: 2 MiB over a slow link, a checkpoint, 10,000 files."""
+_READ_S = 300.0
+"""To read a whole file: 32 MiB over a slow link. A drone that answers each piece late holds nobody for longer."""
+_TRIES = 3
+"""To read a file that is written to while it is read."""
+_PIECES_AT_ONCE = 2
+"""Of all that a drone is asked for: more would wait in its socket, and its turn's events behind them. 30 MiB take 2 s
+on loopback, on two busy cores."""
+
+Reply = TypeVar("Reply", bound=WireModel)
+
+
+@dataclass(frozen=True)
+class Content:
+    version: str
+    data: bytes | None
+    """None: the caller has this version."""
+
+
+@dataclass(frozen=True)
+class _At:
+    """Where a session's files are."""
+
+    user: str
+    drone: str
+    project: OrderProject
+
+
+@dataclass(frozen=True)
+class Files:
+    """Every method takes the user's id and the session's, and raises NotFound for another user's session; Conflict when
+    no drone has the files or the drone refuses; Unavailable when it does not answer; TooMany."""
+
+    store: Store
+    rooms: Rooms
+    sending: Slots = field(default_factory=lambda: Slots(at_once=4, waiting=4, wait_s=10.0))
+    """By user: large files that are on their way to who asked."""
+    _asking: Slots = field(default_factory=lambda: Slots(at_once=8, waiting=64, wait_s=30.0))
+    """By drone: one that does not answer is in the way of its own questions, and of no other's."""
+    _whole: Slots = field(default_factory=lambda: Slots(at_once=3, waiting=64, wait_s=30.0))
+    """By user: files of more than one piece, each in memory, and twice for a moment."""
+    _writing: Slots = field(default_factory=lambda: Slots(at_once=1, waiting=16, wait_s=30.0))
+    """By drone: what is written goes in one message, and of more than one a socket that is slow would be cut."""
+    _pieces: Slots = field(default_factory=lambda: Slots(at_once=_PIECES_AT_ONCE, waiting=256, wait_s=30.0))
+    """By drone."""
+
+    async def list_directory(self, user: str, session: str, path: str) -> FileList:
+        async with self._asked_at(user, session) as at:
+            asked = await self._ask(at, "listFiles", c.ListFiles(project=at.project, path=path), c.FilesListed)
+        return asked.files
+
+    async def find(self, user: str, session: str, query: str, limit: int) -> FoundFiles:
+        async with self._asked_at(user, session) as at:
+            ask = c.FindFiles(project=at.project, query=query, limit=limit)
+            return (await self._ask(at, "findFiles", ask, c.FilesFound)).found
+
+    async def read(self, user: str, session: str, path: str, known: Collection[str] = ()) -> Content:
+        """The file, whole and of one version; without its bytes when that is among those `known`, or `*` is."""
+        try:
+            async with self._asked_at(user, session) as at, asyncio.timeout(_READ_S):
+                for _ in range(_TRIES):
+                    try:
+                        content = await self._read(at, path, known)
+                    except Conflict as exc:
+                        if exc.code is not ErrorCode.FILE_CHANGED:
+                            raise
+                        continue
+                    if content is not None:
+                        return content
+        except TimeoutError:
+            message = "The drone is too slow for this file; look at it in a terminal."
+            raise Unavailable(ErrorCode.DRONE_OFFLINE, message) from None
+        raise Conflict(
+            ErrorCode.FILE_CHANGED,
+            "The file is being written to, and was another each time it was read; try again in a moment.",
+            retryable=True,
+        )
+
+    async def write(self, user: str, session: str, path: str, version: str | None, data: bytes) -> SavedFile:
+        """Saves what was edited from `version`; null makes a new file."""
+        async with self._asked_at(user, session) as at:
+            encoded = (await asyncio.to_thread(base64.b64encode, data)).decode()
+            ask = c.WriteFile(project=at.project, path=path, version=version, data=encoded)
+            async with self._writing.taken(at.drone):
+                return (await self._ask(at, "writeFile", ask, c.FileWritten, _CHANGE_S)).file
+
+    async def rename(self, user: str, session: str, new: RenameFile) -> None:
+        async with self._asked_at(user, session) as at:
+            ask = c.RenameProjectFile(project=at.project, path=new.path, to=new.to)
+            await self._ask(at, "renameFile", ask, c.Done, _CHANGE_S)
+
+    async def delete(self, user: str, session: str, path: str, version: str | None, *, recursive: bool) -> DeletedFiles:
+        async with self._asked_at(user, session) as at:
+            ask = c.DeleteFile(project=at.project, path=path, version=version, recursive=recursive)
+            return (await self._ask(at, "deleteFile", ask, c.FilesDeleted, _CHANGE_S)).deleted
+
+    @asynccontextmanager
+    async def _asked_at(self, user: str, session_id: str) -> AsyncIterator[_At]:
+        """Where the session's files are, while one of those who ask that drone is this."""
+        session = await self.store.sessions.owned(user, session_id)
+        drone = await drone_of(self.store, session)
+        at = _At(user, drone.id, await order_project(self.store, session))
+        async with self._asking.taken(at.drone):
+            yield at
+
+    async def _read(self, at: _At, path: str, known: Collection[str]) -> Content | None:
+        """None when the pieces do not make the version that the drone named: it changed in between."""
+        ask = c.ReadFile(project=at.project, path=path)
+        first = await self._piece(at, ask)
+        if first.version in known or "*" in known:
+            return Content(first.version, None)
+        if first.size_bytes > MAX_READ_BYTES:
+            raise TooLarge(f"Files of {MAX_READ_BYTES // 1024**2} MiB at most are shown; look at it in a terminal.")
+        if first.size_bytes <= c.MAX_CHUNK_BYTES:
+            version, data = await asyncio.to_thread(_joined, await asyncio.to_thread(_decoded, [first.data]))
+        else:
+            async with self._whole.taken(at.user):
+                version, data = await self._rest(at, ask, first)
+        return Content(version, data) if version == first.version else None
+
+    async def _rest(self, at: _At, ask: c.ReadFile, first: c.FileRead) -> tuple[str, bytes]:
+        """The version and the bytes of what begins with the piece `first`."""
+        pieces = await asyncio.to_thread(_decoded, [first.data])
+        offsets = range(c.MAX_CHUNK_BYTES, first.size_bytes, c.MAX_CHUNK_BYTES)
+        for batch in (offsets[n : n + _PIECES_AT_ONCE] for n in range(0, len(offsets), _PIECES_AT_ONCE)):
+            rest = [ask.replace(offset=offset, version=first.version) for offset in batch]
+            try:
+                async with asyncio.TaskGroup() as asking:
+                    asked = [asking.create_task(self._piece(at, each)) for each in rest]
+            except* GadgetError as group:
+                raise group.exceptions[0] from None
+            pieces += await asyncio.to_thread(_decoded, [task.result().data for task in asked])
+        return await asyncio.to_thread(_joined, pieces)
+
+    async def _piece(self, at: _At, ask: c.ReadFile) -> c.FileRead:
+        async with self._pieces.taken(at.drone):
+            return await self._ask(at, "readFile", ask, c.FileRead)
+
+    async def _ask(self, at: _At, event: str, ask: WireModel, reply: type[Reply], timeout: float = _ANSWER_S) -> Reply:
+        try:
+            return await self.rooms.ask_drone(at.drone, event, ask, reply, timeout=timeout)
+        except Conflict as exc:
+            raise _as_asked(exc) from exc
+
+
+def _decoded(pieces: list[str]) -> list[bytes]:
+    """What pieces in base64 hold. Raises Unavailable."""
+    try:
+        return [base64.b64decode(piece, validate=True) for piece in pieces]
+    except ValueError:  # binascii's is one, and that of a text with other characters
+        message = "The drone gave an answer that makes no sense; see whether it is of the same version."
+        raise Unavailable(ErrorCode.DRONE_OFFLINE, message) from None
+
+
+def _joined(pieces: list[bytes]) -> tuple[str, bytes]:
+    """The version and the bytes that pieces make."""
+    data = b"".join(pieces)
+    return hashlib.sha256(data).hexdigest(), data
+
+
+def _as_asked(refused: Conflict) -> GadgetError:
+    """What a drone refused, as the kind of error that it would be had it been refused here."""
+    match refused.code:
+        case ErrorCode.NOT_FOUND:
+            return NotFound("file", message=refused.message)
+        case ErrorCode.NOT_ALLOWED:
+            return NotAllowed(refused.message)
+        case ErrorCode.INVALID_REQUEST:
+            return InvalidInput(refused.message)
+        case ErrorCode.TOO_LARGE:
+            return TooLarge(refused.message)
+    return refused
