@@ -15,7 +15,7 @@ from gadget_api.protocol import API_PREFIX
 from gadget_api.traces import tracer_of
 from gadget_code.handlers.connections import Connections
 from gadget_code.handlers.events import register
-from gadget_code.handlers.terminals import keep_heard
+from gadget_code.handlers.terminals import report_attached_terminals
 from gadget_code.http.gateway import Gateway
 from gadget_code.http.ide_files import IdeFiles
 from gadget_code.http.problems import handle_errors
@@ -39,11 +39,11 @@ from gadget_code.routes import (
 )
 from gadget_code.runtime.background import background_tasks
 from gadget_code.service import Service
-from gadget_code.sessions.deletion import keep_clean
+from gadget_code.sessions.deletion import delete_orphans_daily
 from gadget_code.settings import Settings
 from gadget_code.sockets.frames import LocalManager, SharedManager
 from gadget_code.sockets.server import SocketServer
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ _RESOURCES = (
 )
 
 
-def create_app(settings: Settings, store: Store) -> ASGIApp:
+def create_app(settings: Settings, store: MongoStore) -> ASGIApp:
     """The whole web service: REST, the socket, the browser IDE. Its background work lives as long as its lifespan."""
     sockets = SocketServer(list(settings.origins), _manager(settings))
     api = create_api()
@@ -82,9 +82,9 @@ def create_app(settings: Settings, store: Store) -> ASGIApp:
             connections = Connections(service)
             register(service, connections)
             background.start(connections.watch(), "socket watch")
-            background.start(keep_heard(service, connections), "terminals")
+            background.start(report_attached_terminals(service, connections), "terminals")
             background.start(service.sweep.run(), "sweep")
-            background.start(keep_clean(store), "orphans")
+            background.start(delete_orphans_daily(store), "orphans")
             background.start(service.metrics.lag.measure(), "event loop lag")
             yield
             await service.recorder.stop()

@@ -144,10 +144,10 @@ def _login(arguments: argparse.Namespace) -> int:
 
 def _prompt(arguments: argparse.Namespace) -> int:
     with loading(), without(*BESIDE_SOCKETIO, *REDIS):
-        from gadget_code.client.answers import asking_for
+        from gadget_code.client.answers import answer_reader
         from gadget_code.client.login import sign_in
         from gadget_code.client.prompt import PromptOptions, run_prompt
-        from gadget_code.client.render import JsonLines, Renderer, Terminal
+        from gadget_code.client.render import JsonRenderer, Renderer, TerminalRenderer
 
     options = PromptOptions(
         text=sys.stdin.read() if arguments.text == "-" else arguments.text,
@@ -158,9 +158,9 @@ def _prompt(arguments: argparse.Namespace) -> int:
         model=arguments.model,
         level=arguments.level,
     )
-    terminal = Terminal()
-    renderer: Renderer = JsonLines() if arguments.json else terminal
-    ask = asking_for(terminal, is_json=arguments.json)
+    terminal = TerminalRenderer()
+    renderer: Renderer = JsonRenderer() if arguments.json else terminal
+    ask = answer_reader(terminal, is_json=arguments.json)
 
     async def run() -> bool:
         interrupts = asyncio.Event()

@@ -5,61 +5,61 @@ from dataclasses import dataclass
 from gadget_api.traces import Tracer
 from gadget_code.auth.login_limits import LoginLimits
 from gadget_code.auth.passwords import Passwords
-from gadget_code.permissions.inquiries import Inquiries
+from gadget_code.permissions.inquiries import InquiryAnswers
 from gadget_code.permissions.policies import Policies
 from gadget_code.recording.recorder import Recorder
 from gadget_code.recording.replay import Replay
-from gadget_code.recording.side_effects import Consequences
-from gadget_code.runtime.background import Background
+from gadget_code.recording.side_effects import SideEffects
+from gadget_code.runtime.background import BackgroundTasks
 from gadget_code.runtime.metrics import Metrics
-from gadget_code.sessions.reverts import Reverting
+from gadget_code.sessions.reverts import Reverts
 from gadget_code.settings import Settings
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.sockets.server import SocketServer
-from gadget_code.store.database import Store
-from gadget_code.turns.actions import TurnVerbs
+from gadget_code.store.database import MongoStore
+from gadget_code.turns.actions import TurnActions
 from gadget_code.turns.dispatch import Dispatcher
 from gadget_code.turns.leases import Leases
 from gadget_code.turns.sweep import Sweep
-from gadget_code.turns.work_orders import Orders
-from gadget_code.workspaces.files import Files
+from gadget_code.turns.work_orders import WorkOrders
+from gadget_code.workspaces.files import WorkspaceFiles
 
 
 @dataclass(frozen=True)
 class Service:
     settings: Settings
-    store: Store
+    store: MongoStore
     passwords: Passwords
     login_limits: LoginLimits
-    background: Background
+    background: BackgroundTasks
     sockets: SocketServer
     rooms: Rooms
     dispatcher: Dispatcher
     recorder: Recorder
     leases: Leases
     replay: Replay
-    verbs: TurnVerbs
+    turns: TurnActions
     metrics: Metrics
-    inquiries: Inquiries
+    inquiries: InquiryAnswers
     policies: Policies
-    reverting: Reverting
+    reverts: Reverts
     sweep: Sweep
-    files: Files
+    files: WorkspaceFiles
 
     @classmethod
     def build(
-        cls, settings: Settings, store: Store, background: Background, sockets: SocketServer, tracer: Tracer
+        cls, settings: Settings, store: MongoStore, background: BackgroundTasks, sockets: SocketServer, tracer: Tracer
     ) -> "Service":
         rooms = Rooms(sockets)
-        orders = Orders(store, settings)
+        orders = WorkOrders(store, settings)
         policies = Policies(store, rooms, background)
-        inquiries = Inquiries(store, rooms, policies, background)
-        consequences = Consequences(store, rooms, inquiries, background)
+        inquiries = InquiryAnswers(store, rooms, policies, background)
+        side_effects = SideEffects(store, rooms, inquiries, background)
         metrics = Metrics()
-        recorder = Recorder(store, rooms, consequences, metrics, background, lambda turn: verbs.after(turn))
+        recorder = Recorder(store, rooms, side_effects, metrics, background, lambda turn: turns.on_turn_over(turn))
         dispatcher = Dispatcher(store, rooms, orders, policies, recorder, background, tracer)
         leases = Leases(store, rooms, orders, recorder, inquiries, policies)
-        verbs = TurnVerbs(store, rooms, recorder, dispatcher, leases, background, tracer)
+        turns = TurnActions(store, rooms, recorder, dispatcher, leases, background, tracer)
         return cls(
             settings=settings,
             store=store,
@@ -72,11 +72,11 @@ class Service:
             recorder=recorder,
             leases=leases,
             replay=Replay(sockets, store, recorder),
-            verbs=verbs,
+            turns=turns,
             metrics=metrics,
             inquiries=inquiries,
             policies=policies,
-            reverting=Reverting(store, rooms, dispatcher),
-            sweep=Sweep(store, recorder, dispatcher, leases, inquiries, verbs),
-            files=Files(store, rooms),
+            reverts=Reverts(store, rooms, dispatcher),
+            sweep=Sweep(store, recorder, dispatcher, leases, inquiries, turns),
+            files=WorkspaceFiles(store, rooms),
         )

@@ -6,7 +6,7 @@ from gadget_api.errors import InvalidInput, NotFound
 from gadget_api.users import Registration, User
 from gadget_code.auth.passwords import Passwords
 from gadget_code.settings import Settings
-from gadget_code.store.database import Store, open_store
+from gadget_code.store.database import MongoStore, open_store
 
 
 async def add_user(settings: Settings, email: str, password: str, *, is_admin: bool) -> User:
@@ -39,7 +39,7 @@ async def remove_user(settings: Settings, email: str) -> None:
         await store.tokens.revoke(user=user.id)
 
 
-async def close_account(store: Store, user: User) -> None:
+async def close_account(store: MongoStore, user: User) -> None:
     """Removes it: nobody signs in to it from here on, and whoever has is cut off; its drones are not yet. Raises
     Conflict for the last administrator."""
     await store.users.remove(user.id)

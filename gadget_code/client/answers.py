@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.text import Text
 
 from gadget_api.inquiries import DENY, ONCE, Answer, Inquiry, InquiryKind
-from gadget_code.client.render import Terminal, clean, warning_of
+from gadget_code.client.render import TerminalRenderer, clean, warning_of
 
 _MAX_LINE_BYTES = 64 * 1024
 
 
-class Asking:
+class AnswerReader:
     """Reads answers from standard input, a line at a time, without a thread that nobody could stop."""
 
     def __init__(self, console: Console) -> None:
@@ -90,11 +90,11 @@ async def _line() -> str:
         loop.remove_reader(sys.stdin.fileno())
 
 
-def asking_for(terminal: Terminal, *, is_json: bool) -> Callable[[Inquiry], Awaitable[Answer]] | None:
+def answer_reader(terminal: TerminalRenderer, *, is_json: bool) -> Callable[[Inquiry], Awaitable[Answer]] | None:
     """Asks where a person is at the terminal; None where not."""
     if is_json or not (sys.stdin.isatty() and terminal.console.is_terminal):
         return None
-    asking = Asking(terminal.console)
+    asking = AnswerReader(terminal.console)
 
     async def ask(inquiry: Inquiry) -> Answer:
         terminal.pause()

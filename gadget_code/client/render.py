@@ -28,7 +28,7 @@ class Renderer(Protocol):
     def close(self) -> None: ...
 
 
-class JsonLines:
+class JsonRenderer:
     """Each event as one line of JSON, for programs."""
 
     def __init__(self, out: TextIO = sys.stdout) -> None:
@@ -46,7 +46,7 @@ class JsonLines:
         self._out.flush()
 
 
-class Terminal:
+class TerminalRenderer:
     """For people; without colour and spinner when piped."""
 
     def __init__(self, console: Console | None = None) -> None:

@@ -16,7 +16,7 @@ from gadget_api.tokens import TokenKind
 from gadget_code.auth.cookies import COOKIE, page_token
 from gadget_code.service import Service
 from gadget_code.sockets.rooms import drone_room, user_room
-from gadget_code.store.tokens import Identity
+from gadget_code.store.tokens import Caller
 
 log = logging.getLogger(__name__)
 
@@ -37,12 +37,12 @@ class Connection:
     """One admitted socket."""
 
     sid: str
-    identity: Identity
+    identity: Caller
     replay: asyncio.Task[None] | None = None
     terminals: dict[str, str] = field(default_factory=dict)
     """The terminals that it is attached to, each with its drone."""
-    _requests: "_Allowance" = field(default_factory=lambda: _Allowance(_RATE_PER_S, _BURST))
-    _events: "_Allowance" = field(default_factory=lambda: _Allowance(_EVENTS_PER_S, _EVENTS_BURST))
+    _requests: "_RateLimit" = field(default_factory=lambda: _RateLimit(_RATE_PER_S, _BURST))
+    _events: "_RateLimit" = field(default_factory=lambda: _RateLimit(_EVENTS_PER_S, _EVENTS_BURST))
 
     @property
     def is_drone(self) -> bool:
@@ -62,7 +62,7 @@ class Connection:
         self._events.take()
 
 
-class _Allowance:
+class _RateLimit:
     """So many in a second on average, and a burst at once."""
 
     def __init__(self, rate_per_s: float, burst: float) -> None:
@@ -119,11 +119,11 @@ class Connections:
     async def _drone_is_here(self, drone_id: str, sid: str) -> None:
         for other in [c for c in self._by_sid.values() if c.identity.drone == drone_id]:
             # The drone came back before its old connection was found dead.
-            await self._service.sockets.hang_up(other.sid)
+            await self._service.sockets.abort_client(other.sid)
         drone = await self._service.store.drones.connected(drone_id, sid)
         if drone is None:
             raise NotAuthenticated("This drone was removed; register it again.")
-        await self._service.rooms.tell_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
+        await self._service.rooms.emit_to_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
 
     async def leave(self, sid: str, reason: str) -> None:
         """The `disconnect` handler."""
@@ -136,15 +136,15 @@ class Connections:
         if drone_id is None:
             return
         log.info("drone %s is gone: %s", drone_id, reason)
-        self._service.rooms.drone_is_gone(drone_id)
+        self._service.rooms.drone_disconnected(drone_id)
         if not any(other.identity.drone == drone_id for other in self._by_sid.values()):
             self._service.metrics.drone_lags.pop(drone_id, None)
-        await self._service.recorder.forget_socket(sid)
+        await self._service.recorder.close_streams(sid)
         try:
             drone = await self._service.store.drones.disconnected(drone_id, sid)
             if drone is not None:
-                await self._service.rooms.tell_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
-                await self._service.leases.lost(drone)
+                await self._service.rooms.emit_to_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
+                await self._service.leases.drone_lost(drone)
         except GadgetError as exc:
             log.warning("drone %s is offline, which its presence will show later: %s", drone_id, exc.message)
 
@@ -156,7 +156,7 @@ class Connections:
             round_ += 1
             try:
                 await self._forget_closed()
-                await self._close_strangers()
+                await self._close_unauthenticated()
                 await self._close_revoked()
                 if round_ % _PRESENCE_EVERY == 0:
                     await self._service.store.drones.renew([c.sid for c in self._by_sid.values() if c.is_drone])
@@ -169,14 +169,14 @@ class Connections:
         for sid in [sid for sid in self._by_sid if not self._service.sockets.is_open(sid)]:
             await self.leave(sid, "closed while it signed in")
 
-    async def _close_strangers(self) -> None:
+    async def _close_unauthenticated(self) -> None:
         manager = self._service.sockets.manager
         admitted = {manager.eio_sid_from_sid(sid, "/") for sid in self._by_sid}
         now = time.monotonic()
         self._seen = {eio_sid: self._seen.get(eio_sid, now) for eio_sid in self._service.sockets.eio.sockets}
         for eio_sid, since in self._seen.items():
             if eio_sid not in admitted and now - since > _HANDSHAKE_S - _WATCH_S:
-                await self._service.sockets.cut(eio_sid)
+                await self._service.sockets.abort(eio_sid)
 
     async def _close_revoked(self) -> None:
         hashes = {c.identity.token_hash for c in self._by_sid.values()}
@@ -187,9 +187,9 @@ class Connections:
             # One that was admitted meanwhile was not asked about.
             if connection.identity.token_hash in hashes - live:
                 log.info("a socket was closed: its token was revoked or has expired")
-                await self._service.sockets.hang_up(connection.sid)
+                await self._service.sockets.abort_client(connection.sid)
 
-    async def _identify(self, environ: dict[str, Any], auth: dict[str, Any]) -> Identity:
+    async def _identify(self, environ: dict[str, Any], auth: dict[str, Any]) -> Caller:
         theirs = auth.get("protocolVersion", PROTOCOL_VERSION)
         if theirs != PROTOCOL_VERSION:
             behind = "the server" if isinstance(theirs, int) and theirs > PROTOCOL_VERSION else "the client"

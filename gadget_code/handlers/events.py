@@ -147,19 +147,19 @@ class _IdeHandlers:
         return answer
 
     async def submit_prompt(self, connection: Connection, ask: c.SubmitPrompt) -> c.PromptSubmitted:
-        turn = await self._service.verbs.submit(
+        turn = await self._service.turns.submit(
             connection.identity.user, ask.chat_session_id, ask.content, ask.prompt_id, ask.images
         )
         return c.PromptSubmitted(turn=turn)
 
     async def cancel_turn(self, connection: Connection, ask: c.CancelTurn) -> None:
-        await self._service.verbs.cancel(connection.identity.user, ask.turn_id)
+        await self._service.turns.cancel(connection.identity.user, ask.turn_id)
 
     async def steer_turn(self, connection: Connection, ask: c.SteerTurn) -> None:
-        await self._service.verbs.steer(connection.identity.user, ask.turn_id, ask.content, ask.steer_id)
+        await self._service.turns.steer(connection.identity.user, ask.turn_id, ask.content, ask.steer_id)
 
     async def continue_turn(self, connection: Connection, ask: c.ContinueTurn) -> None:
-        await self._service.verbs.move(connection.identity.user, ask.turn_id, ask.drone_id)
+        await self._service.turns.move(connection.identity.user, ask.turn_id, ask.drone_id)
 
     async def answer_inquiry(self, connection: Connection, ask: c.AnswerInquiry) -> None:
         answer = Answer(choice=ask.choice, text=ask.text)
@@ -206,7 +206,7 @@ class _IdeHandlers:
     async def _set_lock(self, session: ChatSession, lock: SessionLock | None) -> None:
         await self._store.sessions.update({"_id": session.id}, {"lock": lock and lock.model_dump()})
         changed = c.SessionLockChanged(chat_session_id=session.id, lock=lock)
-        await self._rooms.tell_user(session.user, "sessionLock", changed)
+        await self._rooms.emit_to_user(session.user, "sessionLock", changed)
 
     async def request_mode(self, connection: Connection, ask: c.RequestWorkspaceMode) -> None:
         session = await self._store.sessions.owned(connection.identity.user, ask.chat_session_id)
@@ -223,7 +223,7 @@ class _IdeHandlers:
         await self._rooms.call_drone(drone.id, "requestWorkspaceMode", set_mode)
         await self._store.drones.report(drone.id, {"workspaceMode": ask.mode})
         changed = c.WorkspaceModeChanged(chat_session_id=session.id, drone_id=drone.id, mode=ask.mode)
-        await self._rooms.tell_user(session.user, "workspaceMode", changed)
+        await self._rooms.emit_to_user(session.user, "workspaceMode", changed)
         if ask.mode is WorkspaceMode.IDLE:
             self._service.dispatcher.kick(session.user)
 
@@ -258,17 +258,17 @@ class _DroneHandlers:
             if drone.turn is not None:
                 turn = await self._store.turns.find({"_id": drone.turn})
             else:  # it has said meanwhile that it is free: then the mode is news of the drone, not of a turn
-                await self._rooms.tell_user(drone.user, "droneStatus", c.DroneStatusChanged(drone=drone))
+                await self._rooms.emit_to_user(drone.user, "droneStatus", c.DroneStatusChanged(drone=drone))
         if turn is None:
             return
         changed = c.WorkspaceModeChanged(chat_session_id=turn.session, drone_id=drone_id, mode=ask.mode)
-        await self._rooms.tell_user(turn.user, "workspaceMode", changed)
+        await self._rooms.emit_to_user(turn.user, "workspaceMode", changed)
         if ask.turn_id is not None:
             # Not in this handler: the drone has its answer first. It is asked something then, and its first event is to
             # find everything ready.
-            expecting = self._service.recorder.expect(drone_id, connection.sid, turn)
+            expecting = self._service.recorder.open_stream(drone_id, connection.sid, turn)
             self._service.background.start(expecting, f"stream of turn {turn.id}")
-            self._service.background.start(self._service.leases.begun(turn), f"turn of drone {drone_id}")
+            self._service.background.start(self._service.leases.turn_begun(turn), f"turn of drone {drone_id}")
 
     async def status(self, connection: Connection, ask: c.ReportStatus) -> None:
         drone_id = connection.identity.drone
@@ -277,20 +277,20 @@ class _DroneHandlers:
             self._service.metrics.drone_lags[drone_id] = ask.loop_lag
         changes: dict[str, Any] = {} if ask.projects is None else {"projects": ask.projects}
         if ask.status is DroneStatus.AVAILABLE:
-            drone = await self._service.leases.is_free(drone_id, changes)
+            drone = await self._service.leases.drone_free(drone_id, changes)
         else:
             drone = await self._store.drones.report(drone_id, {**changes, "status": ask.status})
         if drone is None:
             return
-        await self._rooms.tell_user(drone.user, "droneStatus", c.DroneStatusChanged(drone=drone))
+        await self._rooms.emit_to_user(drone.user, "droneStatus", c.DroneStatusChanged(drone=drone))
         if ask.status is DroneStatus.AVAILABLE:
             # Not in this handler: the drone's answer is read after it.
-            self._service.background.start(self._lock_again(drone), f"lock of drone {drone.id}")
+            self._service.background.start(self._restore_lock(drone), f"lock of drone {drone.id}")
         elif ask.status is DroneStatus.BUSY:
             # Nor this: it asks the drone something.
-            self._service.background.start(self._service.leases.held(drone), f"turn of drone {drone.id}")
+            self._service.background.start(self._service.leases.drone_working(drone), f"turn of drone {drone.id}")
 
-    async def _lock_again(self, drone: DroneRegistration) -> None:
+    async def _restore_lock(self, drone: DroneRegistration) -> None:
         """A drone forgets its lock with its connection; the one that still holds it is told."""
         session = await self._store.sessions.find({"user": drone.user, "lock.droneId": drone.id})
         if session is not None:
@@ -303,4 +303,4 @@ class _DroneHandlers:
         drone_id = connection.identity.drone
         assert drone_id is not None
         answer = await self._service.leases.recover(drone_id, ask)
-        await self._rooms.tell_drone(drone_id, "crashRecoveryResponse", answer)
+        await self._rooms.emit_to_drone(drone_id, "crashRecoveryResponse", answer)

@@ -35,14 +35,14 @@ def drone_terminals(service: Service) -> dict[str, Handler]:
     return _DroneTerminals(service).table()
 
 
-async def keep_heard(service: Service, connections: Connections) -> None:
+async def report_attached_terminals(service: Service, connections: Connections) -> None:
     """Tells drones, in time, to which of their terminals sockets of this process listen."""
     while True:
         await asyncio.sleep(HEARD_S / 3)
         for drone, terminals in connections.attached().items():
             try:
                 heard = t.TerminalsHeard(terminal_ids=tuple(terminals)[:1000])
-                await service.rooms.tell_drone(drone, "terminalsHeard", heard)
+                await service.rooms.emit_to_drone(drone, "terminalsHeard", heard)
             except GadgetError as exc:
                 log.warning("drone %s does not know that its terminals are heard: %s", drone, exc.message)
 
@@ -81,7 +81,7 @@ class _IdeTerminals:
             rows=ask.rows,
             project=OrderProject(id=project.id, name=project.name, slug=project.slug, git_url=project.git_url),
         )
-        self._rooms.check_answers(drone.id)
+        self._rooms.check_responsive(drone.id)
         return await self._rooms.ask_drone(drone.id, "openTerminal", start, t.TerminalOpened, timeout=CALL_S)
 
     async def attach(self, connection: Connection, ask: t.AttachTerminal) -> t.TerminalAttached:
@@ -112,12 +112,12 @@ class _IdeTerminals:
         attached = connection.terminals.get(ask.terminal_id)
         if attached is None:
             return await self._host(connection, ask.chat_session_id)
-        self._rooms.check_answers(attached)
+        self._rooms.check_responsive(attached)
         return attached
 
     async def _host(self, connection: Connection, session_id: str) -> str:
         drone = await drone_of(self._store, await self._session(connection, session_id))
-        self._rooms.check_answers(drone.id)
+        self._rooms.check_responsive(drone.id)
         return drone.id
 
     async def _session(self, connection: Connection, session_id: str) -> ChatSession:
@@ -150,13 +150,13 @@ class _DroneTerminals:
 
     async def output(self, connection: Connection, said: t.TerminalOutput) -> None:
         assert connection.identity.drone is not None
-        await self._rooms.tell_terminal(connection.identity.drone, said)
+        await self._rooms.emit_terminal_output(connection.identity.drone, said)
 
     async def changed(self, connection: Connection, changed: t.TerminalChanged) -> None:
         session = await self._store.sessions.owned(connection.identity.user, changed.terminal.session)
         if session.archived_at is not None:
             raise NotFound("session that is not archived")
-        await self._rooms.tell_user(session.user, "terminalChanged", changed)
+        await self._rooms.emit_to_user(session.user, "terminalChanged", changed)
 
     async def closed(self, connection: Connection, closed: t.TerminalClosed) -> None:
-        await self._rooms.tell_user(connection.identity.user, "terminalClosed", closed)
+        await self._rooms.emit_to_user(connection.identity.user, "terminalClosed", closed)

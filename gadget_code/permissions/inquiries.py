@@ -10,9 +10,9 @@ from gadget_api.inquiries import FOR_PROJECT, FOR_SESSION, Answer, Inquiry, Inqu
 from gadget_api.permissions import MAX_RULES, Decision, Rule, Rules
 from gadget_api.turns import ChatTurn
 from gadget_code.permissions.policies import Policies
-from gadget_code.runtime.background import Background
+from gadget_code.runtime.background import BackgroundTasks
 from gadget_code.sockets.rooms import Rooms
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 
 log = logging.getLogger(__name__)
 
@@ -21,8 +21,8 @@ _LOOK_AGAIN_S = 0.1
 """Two seconds in all: events are relayed at once, and stored a few milliseconds later."""
 
 
-class Inquiries:
-    def __init__(self, store: Store, rooms: Rooms, policies: Policies, background: Background) -> None:
+class InquiryAnswers:
+    def __init__(self, store: MongoStore, rooms: Rooms, policies: Policies, background: BackgroundTasks) -> None:
         self._store = store
         self._rooms = rooms
         self._policies = policies
@@ -35,7 +35,7 @@ class Inquiries:
         if problem := inquiry.check(answer):
             raise InvalidInput(problem)
         if inquiry.status is InquiryStatus.PENDING:
-            await self._check_room(inquiry, answer)
+            await self._check_rule_limit(inquiry, answer)
         answered = await self._store.inquiries.answer(inquiry, answer)
         if answered is None:
             inquiry = await self._store.inquiries.owned(user, inquiry_id)
@@ -43,9 +43,9 @@ class Inquiries:
                 raise Conflict(ErrorCode.INQUIRY_CLOSED, _closed(inquiry))
         else:
             inquiry = answered
-            await self.tell(inquiry)
+            await self.emit_changed(inquiry)
         # Again, too: whoever took it the first time may have died before it had done this.
-        await self._remember(inquiry, answer)
+        await self._save_rule(inquiry, answer)
         self._background.start(self.deliver(inquiry), f"answer to inquiry {inquiry.id}")
         return inquiry
 
@@ -59,9 +59,9 @@ class Inquiries:
                 await asyncio.sleep(_LOOK_AGAIN_S)
         return await self._store.inquiries.owned(user, inquiry_id)
 
-    async def tell(self, inquiry: Inquiry) -> None:
+    async def emit_changed(self, inquiry: Inquiry) -> None:
         """Every client of the user learns where it stands."""
-        await self._rooms.tell_user(inquiry.user, "inquiryChanged", InquiryChanged(inquiry=inquiry))
+        await self._rooms.emit_to_user(inquiry.user, "inquiryChanged", InquiryChanged(inquiry=inquiry))
 
     async def deliver(self, inquiry: Inquiry) -> None:
         """Brings the answer to the turn's drone; where that fails, the drone gets it with its next connection."""
@@ -76,7 +76,7 @@ class Inquiries:
 
     async def redeliver(self, turn: ChatTurn) -> None:
         """For a drone that is back, or has just taken the turn; what it has is no news to it."""
-        for inquiry in await self._store.inquiries.untaken(turn):
+        for inquiry in await self._store.inquiries.undelivered_to(turn):
             await self.deliver(inquiry)
 
     async def check(self) -> None:
@@ -85,33 +85,33 @@ class Inquiries:
         for inquiry in await self._store.inquiries.overdue():
             expired = await self._store.inquiries.expire(inquiry)
             if expired is not None:
-                await self.tell(expired)
+                await self.emit_changed(expired)
         for inquiry in await self._store.inquiries.undelivered():
             self._background.start(self.deliver(inquiry), f"answer to inquiry {inquiry.id}")
         for turn_id in await self._store.inquiries.open_turns():
             turn = await self._store.turns.find({"_id": turn_id})
             if turn is not None and turn.status.is_over:
                 await self.withdraw(turn)
-        for inquiry, seq in await self._store.inquiries.doubtful():
-            await self._judge(inquiry, seq)
+        for inquiry, seq in await self._store.inquiries.unconfirmed():
+            await self._resolve_unconfirmed(inquiry, seq)
 
     async def withdraw(self, turn: ChatTurn) -> None:
         """The turn is over: it waits for nothing."""
         for inquiry in await self._store.inquiries.withdraw(turn):
-            await self.tell(inquiry)
+            await self.emit_changed(inquiry)
 
-    async def _judge(self, inquiry: Inquiry, seq: int) -> None:
+    async def _resolve_unconfirmed(self, inquiry: Inquiry, seq: int) -> None:
         turn = await self._store.turns.find({"_id": inquiry.turn})
         if turn is None or turn.last_seq < seq:
             return
         events = await self._store.events.after(turn.id, seq - 1, up_to=seq, limit=1)
         if any(event.type == "inquiryAsked" and inquiry.id in event.body for event in events):
-            await self._store.inquiries.count([inquiry.id])
-            await self.tell(inquiry)
-        elif (disowned := await self._store.inquiries.disown(inquiry)) is not None:
-            await self.tell(disowned)
+            await self._store.inquiries.confirm([inquiry.id])
+            await self.emit_changed(inquiry)
+        elif (disowned := await self._store.inquiries.retract(inquiry)) is not None:
+            await self.emit_changed(disowned)
 
-    async def _check_room(self, inquiry: Inquiry, answer: Answer) -> None:
+    async def _check_rule_limit(self, inquiry: Inquiry, answer: Answer) -> None:
         """Raises InvalidInput when the rule that the answer brings has no room any more."""
         rule = _rule_of(inquiry, answer)
         if rule is None:
@@ -126,7 +126,7 @@ class Inquiries:
             return session.rules
         return (await self._store.projects.owned(inquiry.user, session.project)).rules
 
-    async def _remember(self, inquiry: Inquiry, answer: Answer) -> None:
+    async def _save_rule(self, inquiry: Inquiry, answer: Answer) -> None:
         """An approval for longer than once becomes a rule, and what is trusted stays trusted."""
         if inquiry.kind is InquiryKind.TRUST and answer.choice == FOR_PROJECT and inquiry.trust is not None:
             with suppress(NotFound):
@@ -144,7 +144,7 @@ class Inquiries:
         if answer.choice == FOR_SESSION:
             changed = await self._store.sessions.add_rule(session.id, rule)
             if changed is not None:
-                await self._rooms.tell_user(inquiry.user, "sessionUpdated", SessionUpdated(session=changed))
+                await self._rooms.emit_to_user(inquiry.user, "sessionUpdated", SessionUpdated(session=changed))
                 await self._policies.changed({"user": session.user, "session": session.id})
         elif await self._store.projects.add_rule(session.project, rule) is not None:
             await self._policies.changed({"user": session.user, "project": session.project})

@@ -15,9 +15,9 @@ from gadget_api.projects import Project
 from gadget_api.sessions import ChatSession
 from gadget_api.turns import ChatTurn, ChatTurnStatus
 from gadget_api.users import User
-from gadget_code.runtime.background import Background
+from gadget_code.runtime.background import BackgroundTasks
 from gadget_code.sockets.rooms import Rooms
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ _AGAIN_S = (1.0, 2.0, 4.0, 8.0)
 """When a drone that is connected did not answer; one that comes back is told anyway."""
 
 
-async def policy_of(store: Store, session: ChatSession) -> Policy:
+async def policy_of(store: MongoStore, session: ChatSession) -> Policy:
     """Raises NotFound when the session's project or user is gone."""
     project, user, install = await asyncio.gather(
         store.projects.owned(session.user, session.project), store.users.get(session.user), store.install.rules()
@@ -50,7 +50,7 @@ def policy_by(session: ChatSession, project: Project, user: User, install: Insta
 
 
 class Policies:
-    def __init__(self, store: Store, rooms: Rooms, background: Background) -> None:
+    def __init__(self, store: MongoStore, rooms: Rooms, background: BackgroundTasks) -> None:
         self._store = store
         self._rooms = rooms
         self._background = background
@@ -59,7 +59,7 @@ class Policies:
         self._offered: OrderedDict[tuple[str, int], Policy] = OrderedDict()
         """By turn and epoch: what its order says, until it begins."""
 
-    def offered(self, turn: ChatTurn, policy: Policy) -> None:
+    def remember_offer(self, turn: ChatTurn, policy: Policy) -> None:
         """The turn's drone gets this policy with its order."""
         self._offered[turn.id, turn.epoch] = policy
         if len(self._offered) > _KNOWN_OFFERS:
@@ -70,15 +70,15 @@ class Policies:
         for turn in await self._store.turns.unfinished({**of, "status": ChatTurnStatus.PROCESSING}):
             self._background.start(self._push(turn), f"policy of turn {turn.id}")
 
-    async def tell_begun(self, turn: ChatTurn) -> None:
+    async def send_at_begin(self, turn: ChatTurn) -> None:
         """`tell` for a turn that begins: nothing, where its order was made here and says what it may do now."""
-        await self._tell(turn, self._offered.pop((turn.id, turn.epoch), None))
+        await self._send(turn, self._offered.pop((turn.id, turn.epoch), None))
 
-    async def tell(self, turn: ChatTurn) -> None:
+    async def send(self, turn: ChatTurn) -> None:
         """Tells the turn's drone what it may do now. Raises GadgetError when it cannot be told."""
-        await self._tell(turn, None)
+        await self._send(turn, None)
 
-    async def _tell(self, turn: ChatTurn, told: Policy | None) -> None:
+    async def _send(self, turn: ChatTurn, told: Policy | None) -> None:
         if turn.drone is None:
             return
         async with self._pushing.setdefault(turn.id, asyncio.Lock()):
@@ -93,7 +93,7 @@ class Policies:
     async def _push(self, turn: ChatTurn) -> None:
         for wait_s in (*_AGAIN_S, None):
             try:
-                return await self.tell(turn)
+                return await self.send(turn)
             except NotFound:
                 return
             except GadgetError as exc:

@@ -4,10 +4,10 @@ import asyncio
 
 from gadget_api.providers import ModelPrice
 from gadget_api.turns import ChatTurn
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 
 
-async def prices_of(store: Store, turn: ChatTurn) -> dict[str, ModelPrice | None]:
+async def prices_of(store: MongoStore, turn: ChatTurn) -> dict[str, ModelPrice | None]:
     """By the provider's name of each model: the turn's own, and those that its session falls back to. None: nobody said
     what it costs. Where two providers have a model of the same name, the one that is asked first counts."""
     session, price = await asyncio.gather(
@@ -19,7 +19,7 @@ async def prices_of(store: Store, turn: ChatTurn) -> dict[str, ModelPrice | None
     return prices
 
 
-async def _price(store: Store, user: str, provider_id: str, name: str) -> ModelPrice | None:
+async def _price(store: MongoStore, user: str, provider_id: str, name: str) -> ModelPrice | None:
     provider = await store.providers.find({"_id": provider_id, "user": user})
     models = provider.models if provider is not None else ()
     return next((model.price for model in models if model.id == name), None)

@@ -30,12 +30,12 @@ from gadget_api.inquiries import InquiryStatus
 from gadget_api.turns import ChatTurn, ChatTurnStatus
 from gadget_code.recording.prices import prices_of
 from gadget_code.recording.projection import after_event, after_events, last_event
-from gadget_code.recording.side_effects import Consequences
-from gadget_code.recording.stream import STORES_S, Backlog, FlushTimer, Stream, stored_as
-from gadget_code.runtime.background import Background
+from gadget_code.recording.side_effects import SideEffects
+from gadget_code.recording.stream import STORES_S, Backlog, FlushTimer, TurnStream, stored_as
+from gadget_code.runtime.background import BackgroundTasks
 from gadget_code.runtime.metrics import Metrics
 from gadget_code.sockets.rooms import Rooms
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 from gadget_code.store.events import StoredEvent
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ ASKED_S = 2.0
 
 
 @dataclass(frozen=True)
-class Live:
+class LiveTurn:
     """How far a running turn was relayed by this process."""
 
     turn_id: str
@@ -62,22 +62,22 @@ class Live:
 class Recorder:
     def __init__(
         self,
-        store: Store,
+        store: MongoStore,
         rooms: Rooms,
-        consequences: Consequences,
+        side_effects: SideEffects,
         metrics: Metrics,
-        background: Background,
+        background: BackgroundTasks,
         on_turn_over: Callable[[ChatTurn], None],
     ) -> None:
         self._store = store
         self._rooms = rooms
-        self._consequences = consequences
+        self._side_effects = side_effects
         self._metrics = metrics
         self._background = background
         self._on_turn_over = on_turn_over
         self._flush_timer = FlushTimer(_FLUSH_EVERY_S)
         self._backlog = Backlog()
-        self._streams: dict[str, Stream] = {}
+        self._streams: dict[str, TurnStream] = {}
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By turn: it is not opened while it is ended; its epoch is read before, or after."""
         self._relayed: OrderedDict[str, tuple[int, int]] = OrderedDict()
@@ -93,48 +93,48 @@ class Recorder:
             event = EVENT_TYPES[name].model_validate(payload)
         except ValidationError as exc:
             message = f"This is no {name} event: {exc.errors()[0]['msg']}."
-            await self._refuse(drone, payload, message)
+            await self._refuse_invalid(drone, payload, message)
             raise InvalidInput(message) from exc
         stream = self._streams.get(event.turn_id)
         if stream is not None and (stream.turn.drone, stream.turn.session) != (drone, event.chat_session_id):
             await self.revoke(drone, event.turn_id, ErrorCode.NOT_FOUND, "This turn is not this drone's.")
             return
-        if stream is None or not self._is_good(stream, socket, event.epoch):
-            stream = await self._reopened(drone, socket, event)
+        if stream is None or not self._is_current(stream, socket, event.epoch):
+            stream = await self._reopen(drone, socket, event)
             if stream is None:
                 return
-        await self._room_for_more(stream)
+        await self._apply_backpressure(stream)
         if self._streams.get(event.turn_id) is not stream:
             return
         if event.epoch != stream.turn.epoch or stream.closed:
             await self.revoke(drone, event.turn_id, ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
         elif event.seq <= stream.last_seq:
-            await self._rooms.tell_drone(drone, "turnAck", TurnAck(turn_id=event.turn_id, seq=stream.turn.last_seq))
+            await self._rooms.emit_to_drone(drone, "turnAck", TurnAck(turn_id=event.turn_id, seq=stream.turn.last_seq))
         elif event.seq > stream.last_seq + 1:
             if stream.asked_resend_after != stream.last_seq:
-                await self._ask_again(stream)
+                await self._request_resend(stream)
         elif isinstance(event, InquiryAsked) and not _is_own(event, stream.turn):
             message = "This inquiry is not that of its turn, or not open."
-            await self._refuse(drone, payload, message)
+            await self._refuse_invalid(drone, payload, message)
             raise InvalidInput(message)
         else:
-            self._take(stream, event, payload)
+            self._accept(stream, event, payload)
             if not isinstance(event, WorkOrderComplete):
                 await self._relay(stream.turn, event.seq, name, payload)
 
-    async def expect(self, drone: str, socket: str, turn: ChatTurn) -> None:
+    async def open_stream(self, drone: str, socket: str, turn: ChatTurn) -> None:
         """The drone has begun the turn: its first event is to wait for nothing."""
         async with self._lock(turn.id):
             stream = self._streams.get(turn.id)
-            if stream is not None and self._is_good(stream, socket, turn.epoch):
+            if stream is not None and self._is_current(stream, socket, turn.epoch):
                 return
-            await self.forget(turn.id)
+            await self.close_stream(turn.id)
             at_work = {"_id": turn.id, "epoch": turn.epoch, "drone": drone, "status": ChatTurnStatus.PROCESSING}
             now = await self._store.turns.find(at_work)
             if now is not None:
                 await self._open(socket, now)
 
-    async def _room_for_more(self, stream: Stream) -> None:
+    async def _apply_backpressure(self, stream: TurnStream) -> None:
         """Nothing more is read from this drone meanwhile; what it has to say merges there."""
         if stream.writer is None:
             return
@@ -144,7 +144,7 @@ class Recorder:
             stream.hurry()
             await asyncio.wait([stream.writer], timeout=STORES_S)
 
-    def live(self, session: str) -> Live | None:
+    def live(self, session: str) -> LiveTurn | None:
         """The session's running turn, when its events come through this process."""
         # The newest: one before it may have gone on through another process, whose drone's old connection stands here.
         of_session = (s for s in self._streams.values() if s.turn.session == session)
@@ -152,21 +152,21 @@ class Recorder:
         if stream is None:
             return None
         relayed = [stored for stored, event in stream.unstored if not isinstance(event, WorkOrderComplete)]
-        return Live(stream.turn.id, stream.turn.last_seq, relayed)
+        return LiveTurn(stream.turn.id, stream.turn.last_seq, relayed)
 
-    async def forget(self, turn: str) -> None:
+    async def close_stream(self, turn: str) -> None:
         """Stores what is still unstored and lets go of the turn: its epoch has changed, or its drone is gone."""
         stream = self._streams.get(turn)
         if stream is not None:
-            await self._settle(stream)
-            self._let_go(stream)
+            await self._flush(stream)
+            self._drop(stream)
 
-    async def forget_socket(self, socket: str) -> None:
+    async def close_streams(self, socket: str) -> None:
         """`forget` for what came over a connection that is closed."""
         for stream in [s for s in self._streams.values() if s.socket == socket]:
-            await self.forget(stream.turn.id)
+            await self.close_stream(stream.turn.id)
 
-    def has(self, turn: str) -> bool:
+    def is_streaming(self, turn: str) -> bool:
         """Whether the turn's events come through this process; then its last one will be relayed by it."""
         return turn in self._streams
 
@@ -182,7 +182,7 @@ class Recorder:
         async with self._lock(turn.id):
             if (stream := self._streams.get(turn.id)) is not None:
                 stream.closed = True  # from here on no event of it is taken, so the last one is ours to number
-            await self.forget(turn.id)
+            await self.close_stream(turn.id)
             # Here too, for a drone whose events come through another web process.
             fenced = await self._store.turns.fence(turn)
             if fenced is None:
@@ -195,7 +195,7 @@ class Recorder:
         self._metrics.take([event])
         if turn.drone is not None:
             await self.revoke(turn.drone, turn.id, ErrorCode.TURN_OVER, "This turn is over.")
-        return await self._say_ended(over, payload)
+        return await self._announce_end(over, payload)
 
     async def _record_end(self, fenced: ChatTurn, event: StoredEvent, over: ChatTurn) -> bool:
         try:
@@ -207,17 +207,17 @@ class Recorder:
                 raise
             return True
 
-    async def _say_ended(self, over: ChatTurn, payload: dict[str, Any]) -> ChatTurn:
+    async def _announce_end(self, over: ChatTurn, payload: dict[str, Any]) -> ChatTurn:
         self.streams_ended += 1
-        await self._follow(over, [])
+        await self._apply_side_effects(over, [])
         await self._relay(over, over.last_seq, payload["type"], payload)
-        await self._rooms.tell_turn(over)
+        await self._rooms.emit_turn(over)
         self._on_turn_over(over)
         return over
 
-    async def _follow(self, after: ChatTurn, events: Sequence[TurnEvent]) -> ChatTurn:
+    async def _apply_side_effects(self, after: ChatTurn, events: Sequence[TurnEvent]) -> ChatTurn:
         try:
-            return await self._consequences.follow(after, events)
+            return await self._side_effects.apply(after, events)
         except GadgetError as exc:
             log.warning("what follows for turn %s is seen to later: %s", after.id, exc.message)
             return after
@@ -236,45 +236,45 @@ class Recorder:
 
     async def stop(self) -> None:
         """Stores what is unstored, for as long as a stop may take."""
-        await asyncio.gather(*(self._settle(stream) for stream in self._streams.values()))
+        await asyncio.gather(*(self._flush(stream) for stream in self._streams.values()))
 
     def _lock(self, turn: str) -> asyncio.Lock:
         return self._changing.setdefault(turn, asyncio.Lock())
 
-    def _is_good(self, stream: Stream, socket: str, epoch: int) -> bool:
+    def _is_current(self, stream: TurnStream, socket: str, epoch: int) -> bool:
         """Whether an event of this epoch that came over this connection belongs to the stream, or is late for it."""
         return stream.turn.epoch >= epoch and stream.socket == socket and not self._is_stuck(stream)
 
-    def _is_stuck(self, stream: Stream) -> bool:
+    def _is_stuck(self, stream: TurnStream) -> bool:
         """Whether what we lack was asked for, and does not come: perhaps another process has it by now."""
         return stream.asked_resend_after == stream.last_seq and time.monotonic() - stream.asked_at > ASKED_S
 
-    async def _settle(self, stream: Stream) -> None:
+    async def _flush(self, stream: TurnStream) -> None:
         if (writer := stream.writer) is not None:
             stream.hurry()
             # Whatever is not stored in time the drone still has, and sends again.
             await asyncio.wait([writer], timeout=_STOP_S)
             writer.cancel()
 
-    def _let_go(self, stream: Stream) -> None:
+    def _drop(self, stream: TurnStream) -> None:
         stream.forget()
         if self._streams.get(stream.turn.id) is stream:
             del self._streams[stream.turn.id]
             self.streams_ended += 1
 
-    def _take(self, stream: Stream, event: TurnEvent, payload: dict[str, Any]) -> None:
+    def _accept(self, stream: TurnStream, event: TurnEvent, payload: dict[str, Any]) -> None:
         self.events_total += 1
         stream.take(event, payload)
         if stream.writer is None:
-            stream.writer = self._background.start(self._write(stream), f"writer of turn {event.turn_id}")
+            stream.writer = self._background.start(self._run_writer(stream), f"writer of turn {event.turn_id}")
 
-    async def _reopened(self, drone: str, socket: str, event: TurnEvent) -> Stream | None:
+    async def _reopen(self, drone: str, socket: str, event: TurnEvent) -> TurnStream | None:
         """The stream of a turn this drone works on, as far as it is stored; None when it is not (then said)."""
         async with self._lock(event.turn_id):
             stream = self._streams.get(event.turn_id)
-            if stream is not None and self._is_good(stream, socket, event.epoch):
+            if stream is not None and self._is_current(stream, socket, event.epoch):
                 return stream
-            await self.forget(event.turn_id)
+            await self.close_stream(event.turn_id)
             turn = await self._store.turns.find({"_id": event.turn_id, "drone": drone})
             if turn is None or turn.session != event.chat_session_id:
                 await self.revoke(drone, event.turn_id, ErrorCode.NOT_FOUND, "This turn is not this drone's.")
@@ -287,22 +287,22 @@ class Recorder:
                 # Whoever stored its end may have died before it told anybody.
                 for last in await self._store.events.after(turn.id, turn.last_seq - 1, up_to=turn.last_seq, limit=1):
                     if await self._relay(turn, last.seq, last.type, last.parsed()):
-                        await self._rooms.tell_turn(turn)
-                await self._rooms.tell_drone(drone, "turnAck", TurnAck(turn_id=turn.id, seq=turn.last_seq))
+                        await self._rooms.emit_turn(turn)
+                await self._rooms.emit_to_drone(drone, "turnAck", TurnAck(turn_id=turn.id, seq=turn.last_seq))
             else:
                 await self.revoke(drone, turn.id, ErrorCode.TURN_OVER, "This turn is over.")
             return None
 
-    async def _open(self, socket: str, turn: ChatTurn) -> Stream | None:
+    async def _open(self, socket: str, turn: ChatTurn) -> TurnStream | None:
         """None when the connection has left meanwhile: nobody would let go of its stream any more."""
         prices = await prices_of(self._store, turn)
-        if not self._rooms.is_here(socket):
+        if not self._rooms.is_connected(socket):
             return None
-        stream = Stream(socket=socket, turn=turn, prices=prices, last_seq=turn.last_seq, backlog=self._backlog)
+        stream = TurnStream(socket=socket, turn=turn, prices=prices, last_seq=turn.last_seq, backlog=self._backlog)
         self._streams[turn.id] = stream
         return stream
 
-    async def _write(self, stream: Stream) -> None:
+    async def _run_writer(self, stream: TurnStream) -> None:
         """Stores what is unstored until nothing is, or the turn is not this stream's any more."""
         failures = 0
         try:
@@ -311,7 +311,7 @@ class Recorder:
                     stream.flush = self._flush_timer.next()
                     await stream.flush
                 try:
-                    await self._store_next(stream)
+                    await self._store_group(stream)
                     failures = 0
                 except Unavailable as exc:
                     delay_s = _RETRY_S[min(failures, len(_RETRY_S) - 1)]
@@ -319,12 +319,12 @@ class Recorder:
                     log.warning("turn %s waits for the database: %s", stream.turn.id, exc.message)
                     await asyncio.sleep(delay_s)
         except BaseException:
-            self._let_go(stream)  # the next event opens it anew, from what is stored
+            self._drop(stream)  # the next event opens it anew, from what is stored
             raise
         finally:
             stream.writer = None
 
-    async def _store_next(self, stream: Stream) -> None:
+    async def _store_group(self, stream: TurnStream) -> None:
         """Stores one group and acknowledges it. Raises Unavailable; it may be stored then."""
         group = stream.next_group()
         stream.is_urgent = False
@@ -336,30 +336,30 @@ class Recorder:
             now = await self._store.turns.find({"_id": turn.id, "epoch": turn.epoch})
             if now is None or now.last_seq != after.last_seq:
                 # Somebody else has the turn, or another process of ours its drone.
-                return await self._give_up(stream)
+                return await self._abandon(stream)
             # It was stored the time before, whose answer was lost.
         stream.forget(len(group))
         self._backlog.stored_at = time.monotonic()
         stream.turn = after
         self._metrics.take(events)
-        stream.turn = await self._follow(after, events)
+        stream.turn = await self._apply_side_effects(after, events)
         if after.status.is_over:
             # Let go of before the relay: a replay that comes now has the end from the store.
-            self._let_go(stream)
+            self._drop(stream)
             await self._relay(after, after.last_seq, group[-1][0].type, group[-1][0].parsed())
         assert turn.drone is not None
         # Said last: a drone that does not hear it sends the end again, and whoever takes that relays it again.
-        await self._rooms.tell_drone(turn.drone, "turnAck", TurnAck(turn_id=turn.id, seq=after.last_seq))
+        await self._rooms.emit_to_drone(turn.drone, "turnAck", TurnAck(turn_id=turn.id, seq=after.last_seq))
         if after.status.is_over or steered or after.unusual_at != turn.unusual_at:
             now = await self._store.turns.find({"_id": turn.id}) or after
-            await self._rooms.tell_turn(now)
+            await self._rooms.emit_turn(now)
             if now.status.is_over:
                 self._on_turn_over(now)
 
-    async def _give_up(self, stream: Stream) -> None:
+    async def _abandon(self, stream: TurnStream) -> None:
         """The turn is not this stream's any more: the drone is told so, or to send again what was taken for nothing."""
         stream.closed = True
-        self._let_go(stream)
+        self._drop(stream)
         turn = stream.turn
         assert turn.drone is not None
         at_work = {"_id": turn.id, "epoch": turn.epoch, "drone": turn.drone, "status": ChatTurnStatus.PROCESSING}
@@ -367,9 +367,11 @@ class Recorder:
         if now is None:
             await self.revoke(turn.drone, turn.id, ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
         else:  # its events come through another process by now
-            await self._rooms.tell_drone(turn.drone, "turnResend", TurnResend(turn_id=turn.id, after_seq=now.last_seq))
+            await self._rooms.emit_to_drone(
+                turn.drone, "turnResend", TurnResend(turn_id=turn.id, after_seq=now.last_seq)
+            )
 
-    async def _refuse(self, drone: str, payload: dict[str, Any], message: str) -> None:
+    async def _refuse_invalid(self, drone: str, payload: dict[str, Any], message: str) -> None:
         """An event that is none came from the drone. When it is the one that is missing, and came so a second time, the
         turn ends: nothing after it can be taken."""
         stream = self._streams.get(str(payload.get("turnId")))
@@ -377,20 +379,20 @@ class Recorder:
             return
         if stream.refused_seq != stream.last_seq + 1:
             stream.refused_seq = stream.last_seq + 1
-            await self._ask_again(stream)
+            await self._request_resend(stream)
             return
         error = ErrorInfo(code=ErrorCode.INVALID_REQUEST, message=f"The drone is not understood; update it. {message}")
         await self.end(stream.turn, ChatTurnStatus.ERROR, error.message, error)
 
-    async def _ask_again(self, stream: Stream) -> None:
+    async def _request_resend(self, stream: TurnStream) -> None:
         stream.asked_resend_after, stream.asked_at = stream.last_seq, time.monotonic()
         missing = TurnResend(turn_id=stream.turn.id, after_seq=stream.last_seq)
         assert stream.turn.drone is not None
-        await self._rooms.tell_drone(stream.turn.drone, "turnResend", missing)
+        await self._rooms.emit_to_drone(stream.turn.drone, "turnResend", missing)
 
     async def revoke(self, drone: str, turn: str, code: ErrorCode, message: str) -> None:
         """Tells the drone that the turn is not its own (any more)."""
-        await self._rooms.tell_drone(drone, "turnRevoked", TurnRevoked(turn_id=turn, code=code, message=message))
+        await self._rooms.emit_to_drone(drone, "turnRevoked", TurnRevoked(turn_id=turn, code=code, message=message))
 
 
 def _is_own(event: InquiryAsked, turn: ChatTurn) -> bool:

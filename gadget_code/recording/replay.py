@@ -11,7 +11,7 @@ from gadget_api.turns import ChatTurn
 from gadget_code.recording.recorder import Recorder
 from gadget_code.sockets.rooms import session_room
 from gadget_code.sockets.server import SocketServer
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ def start_of(latest: Sequence[ChatTurn]) -> Cursor:
 
 
 class Replay:
-    def __init__(self, server: SocketServer, store: Store, recorder: Recorder) -> None:
+    def __init__(self, server: SocketServer, store: MongoStore, recorder: Recorder) -> None:
         self._server = server
         self._store = store
         self._recorder = recorder
@@ -42,7 +42,7 @@ class Replay:
             await self._watch(sid, session, position)
         except Unavailable as exc:
             log.warning("a watcher has to come back for its replay: %s", exc.message)
-            await self._server.hang_up(sid)
+            await self._server.abort_client(sid)
 
     async def _watch(self, sid: str, session: str, position: Cursor) -> None:
         position = await self._agreed(session, position)
@@ -100,7 +100,11 @@ class Replay:
         for turn, last_seq in await self._store.turns.from_turn(session, position.turn_id):
             seq = position.seq if turn == position.turn_id else 0
             async for event in self._store.events.replay(turn, seq, up_to=last_seq):
-                if event.type == "workOrderComplete" and self._recorder.has(turn) and not self._server.is_shared:
+                if (
+                    event.type == "workOrderComplete"
+                    and self._recorder.is_streaming(turn)
+                    and not self._server.is_shared
+                ):
                     break  # stored this moment, and not relayed yet: it comes to the room, or with our next look
                 if not await self._server.drained(sid):
                     return None

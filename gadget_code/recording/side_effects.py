@@ -5,28 +5,28 @@ from collections.abc import Mapping, Sequence
 from gadget_api.commands import SessionUpdated
 from gadget_api.events import InquiryAnswered, InquiryAsked, Titled, ToolCall, ToolStarted, TurnEvent
 from gadget_api.turns import ChatTurn
-from gadget_code.permissions.inquiries import Inquiries
-from gadget_code.runtime.background import Background
+from gadget_code.permissions.inquiries import InquiryAnswers
+from gadget_code.runtime.background import BackgroundTasks
 from gadget_code.sockets.rooms import Rooms
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 from gadget_code.store.inquiries import waited_ms
 
 
-class Consequences:
-    def __init__(self, store: Store, rooms: Rooms, inquiries: Inquiries, background: Background) -> None:
+class SideEffects:
+    def __init__(self, store: MongoStore, rooms: Rooms, inquiries: InquiryAnswers, background: BackgroundTasks) -> None:
         self._store = store
         self._rooms = rooms
         self._inquiries = inquiries
         self._background = background
 
-    async def follow(self, after: ChatTurn, events: Sequence[TurnEvent]) -> ChatTurn:
+    async def apply(self, after: ChatTurn, events: Sequence[TurnEvent]) -> ChatTurn:
         """Each of these is safe to do twice; what a process that dies leaves undone, the sweep finds. Answers the turn,
         which waits for no answer that its events show it to go on without."""
         asked = [event.inquiry.id for event in events if isinstance(event, InquiryAsked)]
         if asked:
-            await self._store.inquiries.count(asked)
+            await self._store.inquiries.confirm(asked)
             for inquiry in await self._store.inquiries.all({"_id": {"$in": asked}, "turn": after.id}):
-                await self._inquiries.tell(inquiry)
+                await self._inquiries.emit_changed(inquiry)
         for event in events:
             if isinstance(event, InquiryAnswered):
                 await self._taken(after, event)
@@ -42,20 +42,20 @@ class Consequences:
 
     async def _overtake(self, turn: ChatTurn, calls: Mapping[str, int]) -> ChatTurn:
         """A drone that was away may have found by itself that it need not ask, and said nothing of it."""
-        for inquiry in await self._store.inquiries.overtake(turn, calls):
-            await self._store.turns.waited(turn, waited_ms(inquiry))
-            await self._inquiries.tell(inquiry)
+        for inquiry in await self._store.inquiries.close_overtaken(turn, calls):
+            await self._store.turns.add_waited(turn, waited_ms(inquiry))
+            await self._inquiries.emit_changed(inquiry)
             if inquiry.id == turn.inquiry:
                 turn = turn.replace(inquiry=None)
                 its = {"_id": turn.id, "inquiry": inquiry.id}
-                await self._rooms.tell_turn(await self._store.turns.update(its, {"inquiry": None}))
+                await self._rooms.emit_turn(await self._store.turns.update(its, {"inquiry": None}))
         return turn
 
     async def _taken(self, turn: ChatTurn, event: InquiryAnswered) -> None:
-        inquiry = await self._store.inquiries.take(turn, event.answer)
+        inquiry = await self._store.inquiries.record_answer(turn, event.answer)
         if inquiry is not None:
-            await self._store.turns.waited(turn, waited_ms(inquiry))
-            await self._inquiries.tell(inquiry)
+            await self._store.turns.add_waited(turn, waited_ms(inquiry))
+            await self._inquiries.emit_changed(inquiry)
 
     async def _name(self, turn: ChatTurn, title: str) -> None:
         name = " ".join("".join(c if c.isprintable() else " " for c in title).split())
@@ -64,4 +64,4 @@ class Consequences:
         nameless = {"_id": turn.session, "user": turn.user, "wantsTitle": True}
         session = await self._store.sessions.update(nameless, {"name": name, "wantsTitle": False})
         if session is not None:
-            await self._rooms.tell_user(turn.user, "sessionUpdated", SessionUpdated(session=session))
+            await self._rooms.emit_to_user(turn.user, "sessionUpdated", SessionUpdated(session=session))

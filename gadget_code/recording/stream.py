@@ -67,7 +67,7 @@ class Backlog:
 
 
 @dataclass
-class Stream:
+class TurnStream:
     """A running turn whose events come over one connection to this process. Another connection is another stream: what
     was stored through other processes in between is read anew."""
 

@@ -10,7 +10,7 @@ from gadget_api.users import User
 from gadget_code.auth.cookies import COOKIE, PAGE_HEADER, page_token
 from gadget_code.service import Service
 from gadget_code.store.records import MAX_PAGE
-from gadget_code.store.tokens import Identity
+from gadget_code.store.tokens import Caller
 
 
 def get_service(request: Request) -> Service:
@@ -25,7 +25,7 @@ def presented_token(request: Request) -> str | None:
     return page_token(request.cookies.get(COOKIE), request.headers.get(PAGE_HEADER))
 
 
-async def get_identity(request: Request, service: Annotated[Service, Depends(get_service)]) -> Identity:
+async def get_identity(request: Request, service: Annotated[Service, Depends(get_service)]) -> Caller:
     token = presented_token(request)
     identity = await service.store.tokens.identify(token) if token else None
     if identity is None or identity.kind is TokenKind.SIGN_IN:
@@ -33,20 +33,20 @@ async def get_identity(request: Request, service: Annotated[Service, Depends(get
     return identity
 
 
-async def ide_identity(identity: Annotated[Identity, Depends(get_identity)]) -> Identity:
+async def ide_identity(identity: Annotated[Caller, Depends(get_identity)]) -> Caller:
     if identity.kind is not TokenKind.IDE:
         raise NotAllowed("A drone's token does not open this; sign in as a user.")
     return identity
 
 
-async def drone_identity(identity: Annotated[Identity, Depends(get_identity)]) -> Identity:
+async def drone_identity(identity: Annotated[Caller, Depends(get_identity)]) -> Caller:
     if identity.kind is not TokenKind.DRONE or identity.drone is None:
         raise NotAllowed("Only a registered drone may ask for this.")
     return identity
 
 
 async def current_user(
-    identity: Annotated[Identity, Depends(ide_identity)], service: Annotated[Service, Depends(get_service)]
+    identity: Annotated[Caller, Depends(ide_identity)], service: Annotated[Service, Depends(get_service)]
 ) -> User:
     user = await service.store.users.find({"_id": identity.user})
     if user is None:
@@ -61,9 +61,9 @@ async def admin(user: Annotated[User, Depends(current_user)]) -> User:
 
 
 WithService = Annotated[Service, Depends(get_service)]
-AnyCaller = Annotated[Identity, Depends(get_identity)]
-IdeCaller = Annotated[Identity, Depends(ide_identity)]
-DroneCaller = Annotated[Identity, Depends(drone_identity)]
+AnyCaller = Annotated[Caller, Depends(get_identity)]
+IdeCaller = Annotated[Caller, Depends(ide_identity)]
+DroneCaller = Annotated[Caller, Depends(drone_identity)]
 CurrentUser = Annotated[User, Depends(current_user)]
 Admin = Annotated[User, Depends(admin)]
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE)]

@@ -36,7 +36,7 @@ async def fork_session(session_id: str, new: NewFork, caller: IdeCaller, service
     """A new session that begins with this one's turns up to one of them, and stands on its own."""
     source = await service.store.sessions.owned(caller.user, session_id)
     forked = await fork(service.store, source, new.turn, new.name)
-    await service.rooms.tell_user(caller.user, "sessionUpdated", SessionUpdated(session=forked))
+    await service.rooms.emit_to_user(caller.user, "sessionUpdated", SessionUpdated(session=forked))
     return forked
 
 
@@ -55,13 +55,13 @@ async def export_session(
 async def revert_session(session_id: str, new: NewRevert, caller: IdeCaller, service: WithService) -> Reverted:
     """Back to where the session was before a turn: its conversation, its files, or both. With `preview` nothing
     changes, and the answer says what would."""
-    return await service.reverting.revert(caller.user, session_id, new)
+    return await service.reverts.revert(caller.user, session_id, new)
 
 
 @router.post("/sessions/{session_id}/redo")
 async def redo_session(session_id: str, caller: IdeCaller, service: WithService) -> Reverted:
     """Brings forward what was taken back since the last prompt."""
-    return await service.reverting.redo(caller.user, session_id)
+    return await service.reverts.redo(caller.user, session_id)
 
 
 @router.get("/sessions/{session_id}/diff")
@@ -69,10 +69,10 @@ async def get_session_diff(
     session_id: str, caller: IdeCaller, service: WithService, scope: Literal["session", "uncommitted"] = "session"
 ) -> Diff:
     """What was changed since the session began, or since the last commit; its drone is asked."""
-    return await service.reverting.session_diff(caller.user, session_id, uncommitted=scope == "uncommitted")
+    return await service.reverts.session_diff(caller.user, session_id, uncommitted=scope == "uncommitted")
 
 
 @router.get("/turns/{turn_id}/diff")
 async def get_turn_diff(turn_id: str, caller: IdeCaller, service: WithService) -> Diff:
     """What the turn changed; its drone is asked."""
-    return await service.reverting.turn_diff(caller.user, turn_id)
+    return await service.reverts.turn_diff(caller.user, turn_id)

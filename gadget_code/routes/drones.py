@@ -102,7 +102,7 @@ async def _refuse_a_copy(service: Service, drone: DroneRegistration) -> None:
             ErrorCode.WORKSPACE_IN_USE,
             f"This workspace is in use at {place}; delete .gadget/workspace.json here if this folder is a copy of it.",
         )
-    turns = await service.store.turns.at_work_on(drone)
+    turns = await service.store.turns.running_on(drone)
     if turns:
         raise Conflict(
             ErrorCode.WORKSPACE_IN_USE,
@@ -149,7 +149,7 @@ async def change_drone(
     drone_id: str, changes: DroneChanges, caller: IdeCaller, service: WithService
 ) -> DroneRegistration:
     drone = await service.store.drones.change({"_id": drone_id, "user": caller.user}, changes)
-    await service.rooms.tell_user(caller.user, "droneStatus", DroneStatusChanged(drone=drone))
+    await service.rooms.emit_to_user(caller.user, "droneStatus", DroneStatusChanged(drone=drone))
     return drone
 
 

@@ -124,7 +124,7 @@ async def read_file(
     # As a header, for the response adds a charset of its own to a text's media type.
     headers["Content-Type"] = await asyncio.to_thread(media_type_of, content.data)
     if len(content.data) > _PIECE_BYTES:
-        return _InPieces(content.data, headers, service.files.sending.taken(caller.user))
+        return _InPieces(content.data, headers, service.files.sending.hold(caller.user))
     return Response(content.data, headers=headers)
 
 

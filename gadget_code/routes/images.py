@@ -10,7 +10,7 @@ from gadget_api.images import MAX_IMAGE_BYTES, ImageRef, image_id
 from gadget_api.tokens import TokenKind
 from gadget_code.http.image_types import image_of
 from gadget_code.routes.access import AnyCaller, WithService
-from gadget_code.store.tokens import Identity
+from gadget_code.store.tokens import Caller
 
 router = APIRouter(prefix="/images", tags=["images"])
 
@@ -66,7 +66,7 @@ async def get_image(image_id: str, caller: AnyCaller, service: WithService) -> R
     return Response(data, media_type=image.media_type, headers=_HEADERS)
 
 
-def _check(caller: Identity) -> None:
+def _check(caller: Caller) -> None:
     """Raises NotAllowed for a drone's token that no workspace has used yet."""
     if caller.kind is TokenKind.DRONE and caller.drone is None:
         raise NotAllowed("Only a registered drone may ask for this.")

@@ -57,7 +57,7 @@ async def create_session(new: NewSession, caller: IdeCaller, user: CurrentUser, 
     given = {**dict(new), "name": new.name or NAMELESS, "level": level, "mode": mode_of(level)}
     session = ChatSession(id=new_id(), created_at=utc_now(), user=caller.user, wants_title=new.name is None, **given)
     await service.store.sessions.insert(session)
-    await service.rooms.tell_user(caller.user, "sessionUpdated", SessionUpdated(session=session))
+    await service.rooms.emit_to_user(caller.user, "sessionUpdated", SessionUpdated(session=session))
     return session
 
 
@@ -89,7 +89,7 @@ async def change_session(
     session = await sessions.update({"_id": session_id, "user": caller.user}, given) if given else before
     if session is None:
         raise NotFound("session")
-    await service.rooms.tell_user(caller.user, "sessionUpdated", SessionUpdated(session=session))
+    await service.rooms.emit_to_user(caller.user, "sessionUpdated", SessionUpdated(session=session))
     if changes.archived:
         await _close_terminals(service, session)
     if (session.level, session.rules) != (before.level, before.rules):
@@ -126,7 +126,7 @@ async def create_turn(
     traceparent: Annotated[str | None, Header()] = None,
 ) -> ChatTurn:
     """Submits a prompt. The same `promptId` again answers the same turn."""
-    return await service.verbs.submit(caller.user, session_id, new.content, new.prompt_id, new.images, traceparent)
+    return await service.turns.submit(caller.user, session_id, new.content, new.prompt_id, new.images, traceparent)
 
 
 @router.get("/{session_id}/queue")
@@ -140,7 +140,7 @@ async def get_queue(session_id: str, caller: IdeCaller, service: WithService) ->
 async def put_queue_order(session_id: str, order: NewQueueOrder, caller: IdeCaller, service: WithService) -> Queue:
     """Puts prompts that wait in another order. A turn that is moved has another id from then on; the one that it had
     goes on naming it (`formerIds`)."""
-    return Queue(items=tuple(await service.verbs.reorder(caller.user, session_id, order.prompts)))
+    return Queue(items=tuple(await service.turns.reorder(caller.user, session_id, order.prompts)))
 
 
 @router.get("/{session_id}/context")
@@ -160,7 +160,7 @@ async def _close_terminals(service: Service, session: ChatSession) -> None:
     """Ends the terminals of a session. A drone that is offline asks about them when it connects again."""
     for drone in await service.store.drones.all({"user": session.user}):
         if drone.status is not DroneStatus.OFFLINE:
-            await service.rooms.tell_drone(drone.id, "closeTerminals", CloseTerminals(chat_session_id=session.id))
+            await service.rooms.emit_to_drone(drone.id, "closeTerminals", CloseTerminals(chat_session_id=session.id))
 
 
 async def _check(

@@ -92,7 +92,7 @@ def _page(bodies: list[str], next_cursor: int | None) -> Response:
 
 @router.post("/{turn_id}/cancel")
 async def cancel_turn(turn_id: str, caller: IdeCaller, service: WithService) -> Done:
-    await service.verbs.cancel(caller.user, turn_id)
+    await service.turns.cancel(caller.user, turn_id)
     return Done()
 
 
@@ -100,20 +100,20 @@ async def cancel_turn(turn_id: str, caller: IdeCaller, service: WithService) -> 
 async def see_turn(turn_id: str, caller: IdeCaller, service: WithService) -> Done:
     """The user has looked at the turn: its `unusualAt` becomes null, until the turn has used twice as much."""
     turn = await service.store.turns.owned(caller.user, turn_id)
-    await service.rooms.tell_turn(await service.store.turns.seen(turn))
+    await service.rooms.emit_turn(await service.store.turns.mark_seen(turn))
     return Done()
 
 
 @router.post("/{turn_id}/steer")
 async def steer_turn(turn_id: str, new: NewSteer, caller: IdeCaller, service: WithService) -> Done:
-    await service.verbs.steer(caller.user, turn_id, new.content, new.steer_id or new_id())
+    await service.turns.steer(caller.user, turn_id, new.content, new.steer_id or new_id())
     return Done()
 
 
 @router.post("/{turn_id}/continue")
 async def continue_turn(turn_id: str, new: NewContinue, caller: IdeCaller, service: WithService) -> Done:
     """Goes on with a turn whose drone is lost, from its last step, on another drone."""
-    await service.verbs.move(caller.user, turn_id, new.drone_id)
+    await service.turns.move(caller.user, turn_id, new.drone_id)
     return Done()
 
 
@@ -129,7 +129,7 @@ async def put_blob(
     """Drone only: one part of a large tool output (8 MiB, the last one less), at its offset. 507 when the user's
     quota is used up."""
     assert caller.drone is not None
-    turn = await service.verbs.of_drone(caller.drone, turn_id)
+    turn = await service.turns.of_drone(caller.drone, turn_id)
     await service.store.blobs.put(turn.user, turn.id, blob_id, offset, await request.body())
 
 

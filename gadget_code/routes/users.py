@@ -110,7 +110,7 @@ async def make_sign_in_link(user_id: str, admin: Admin, response: Response, serv
 
 async def _cancel(service: Service, turn: ChatTurn) -> None:
     try:
-        await service.verbs.cancel(turn.user, turn.id)
+        await service.turns.cancel(turn.user, turn.id)
     except GadgetError as exc:
         log.info("turn %s of a removed account ends by itself: %s", turn.id, exc.message)
 

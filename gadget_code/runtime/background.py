@@ -11,7 +11,7 @@ from gadget_api.errors import GadgetError
 log = logging.getLogger(__name__)
 
 
-class Background:
+class BackgroundTasks:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -39,8 +39,8 @@ class Background:
 
 
 @asynccontextmanager
-async def background_tasks() -> AsyncIterator[Background]:
-    background = Background()
+async def background_tasks() -> AsyncIterator[BackgroundTasks]:
+    background = BackgroundTasks()
     try:
         yield background
     finally:

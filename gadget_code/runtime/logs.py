@@ -8,7 +8,7 @@ from gadget_api import logs
 from gadget_api.model import iso, utc_now
 
 
-class _Json(logging.Formatter):
+class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         entry = {
             "at": iso(utc_now()),
@@ -22,4 +22,4 @@ class _Json(logging.Formatter):
 
 
 def set_up_logs(level: str, form: str) -> None:
-    logs.set_up(level, [logging.StreamHandler(sys.stderr)], _Json() if form == "json" else logs.PlainText())
+    logs.set_up(level, [logging.StreamHandler(sys.stderr)], _JsonFormatter() if form == "json" else logs.PlainText())

@@ -73,7 +73,7 @@ class ConnectionLimits:
         self._reported_at = 0.0
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
+    def enforced(self) -> Iterator[None]:
         """Ends connections that take too long, while the context is open."""
         self._next_sweep = asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
         try:
@@ -113,7 +113,7 @@ class ConnectionLimits:
     def _push_out(self, network: str | None) -> bool:
         """Ends the oldest connection (of `network`) that owes us a request; False when there is none."""
         for transport, theirs in self._requests.items():
-            if network in (None, theirs) and cast(Http, transport.get_protocol()).owes_request:
+            if network in (None, theirs) and cast(HttpProtocol, transport.get_protocol()).awaits_request:
                 self._end(transport, "pushed out by a newer one")
                 return True
         return False
@@ -123,7 +123,7 @@ class ConnectionLimits:
         self._next_sweep = loop.call_later(_SWEEP_S, self._sweep)
         now = time.monotonic()
         for transport in [*self._requests, *self._sockets]:
-            if cast("Http | WebSocket", transport.get_protocol()).is_late(now):
+            if cast("HttpProtocol | WebSocketProtocol", transport.get_protocol()).is_late(now):
                 self._end(transport, "too slow")
         if any(self._ended.values()) and now - self._reported_at > _REPORT_EVERY_S:
             numbers = ", ".join(f"{number} {why}" for why, number in self._ended.items() if number)
@@ -145,7 +145,7 @@ class ConnectionLimits:
         return "" if any(address in proxy for proxy in self._proxies) else network_of(peer[0])
 
 
-class _Unread:
+class _SlowReaderCheck:
     """Of a uvicorn protocol: whether its peer leaves unread what waits for it."""
 
     transport: asyncio.Transport
@@ -172,7 +172,7 @@ class _Unread:
         return unsent_bytes - self._unsent[1] < STALLED_S * _MIN_BYTES_PER_S
 
 
-class Http(_Unread, H11Protocol):
+class HttpProtocol(_SlowReaderCheck, H11Protocol):
     """Knows since when it waits for its peer. A test names what of uvicorn this relies on."""
 
     def __init__(self, *args: Any, limits: ConnectionLimits, **options: Any) -> None:
@@ -184,14 +184,14 @@ class Http(_Unread, H11Protocol):
         self._received_bytes = 0
 
     @property
-    def owes_request(self) -> bool:
+    def awaits_request(self) -> bool:
         """Whether the next word is the peer's: the rest of a request, or a further one."""
         return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
 
     def is_late(self, now: float) -> bool:
         if super().is_late(now):
             return True
-        if self.conn.their_state is not self._state or not self.owes_request:
+        if self.conn.their_state is not self._state or not self.awaits_request:
             return False  # idle between two requests: uvicorn's own time-out ends it
         if self._state is h11.IDLE:
             return now - self._since > HEAD_S
@@ -231,7 +231,7 @@ class Http(_Unread, H11Protocol):
             self._state = h11.DONE  # idle, until something comes
 
 
-class WebSocket(_Unread, WebSocketsSansIOProtocol):
+class WebSocketProtocol(_SlowReaderCheck, WebSocketsSansIOProtocol):
     """Ends a connection whose reader takes nothing: uvicorn would keep it, and what is unsent, as long as it likes."""
 
     def __init__(self, *args: Any, limits: ConnectionLimits, **options: Any) -> None:

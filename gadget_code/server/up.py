@@ -26,14 +26,14 @@ from gadget_api.users import User
 from gadget_code.client.api import ApiClient
 from gadget_code.client.login import save_login
 from gadget_code.client.prompt import PromptOptions, run_prompt
-from gadget_code.client.render import Terminal
+from gadget_code.client.render import TerminalRenderer
 from gadget_code.providers.catalog import list_models
 from gadget_code.runtime.children import run_child, start_child, stop_child
 from gadget_code.server.demo import DEMO_PROVIDER, DEMO_SLUG, DemoModel, demo_model, demo_project
 from gadget_code.server.listening import bind, stop_signal
 from gadget_code.server.web_server import web_server
 from gadget_code.settings import Settings
-from gadget_code.store.database import Store, open_store
+from gadget_code.store.database import MongoStore, open_store
 from gadget_code.store.users import OWNER_ID
 
 _DRONE_READY_S = 60.0
@@ -97,7 +97,7 @@ async def _until_one_ends(parts: Sequence[asyncio.Task[Any]]) -> None:
                     await part
 
 
-async def _owner(store: Store) -> User:
+async def _owner(store: MongoStore) -> User:
     """The account of whoever runs this install, made at the first run."""
     existing = await store.users.find({"_id": OWNER_ID})
     if existing is not None:
@@ -109,7 +109,7 @@ async def _owner(store: Store) -> User:
 
 
 async def _welcome(
-    settings: Settings, store: Store, owner: User, options: UpOptions, workspace: Path, login_file: Path
+    settings: Settings, store: MongoStore, owner: User, options: UpOptions, workspace: Path, login_file: Path
 ) -> None:
     token, _ = await store.tokens.issue(owner.id, TokenKind.SIGN_IN)
     link = f"{settings.origin}/#sign-in={token}"
@@ -134,7 +134,7 @@ async def _show_demo(settings: Settings, token: str, demo: DemoModel) -> None:
     """A first turn, as `gadget-code prompt` shows it."""
     _say(f"\n$ gadget-code prompt --project {DEMO_SLUG} {json.dumps(demo.prompt)}")
     api = ApiClient(settings.origin, token)
-    renderer = Terminal()
+    renderer = TerminalRenderer()
     try:
         model = f"{DEMO_PROVIDER}/{demo.model}"
         options = PromptOptions(text=demo.prompt, project=DEMO_SLUG, model=model)
@@ -146,7 +146,7 @@ async def _show_demo(settings: Settings, token: str, demo: DemoModel) -> None:
         await api.close()
 
 
-async def _offer_what_is_here(store: Store, owner: User) -> None:
+async def _offer_what_is_here(store: MongoStore, owner: User) -> None:
     """Providers for what this machine has: a key in OPENAI_API_KEY, an Ollama that runs."""
     if key := os.environ.get("OPENAI_API_KEY"):
         base_url = os.environ.get("OPENAI_BASE_URL", _OPENAI)
@@ -158,7 +158,7 @@ async def _offer_what_is_here(store: Store, owner: User) -> None:
 
 
 async def _offer(
-    store: Store,
+    store: MongoStore,
     owner: User,
     name: str,
     api: ApiType,
@@ -191,7 +191,7 @@ async def _models_of(provider: Provider, key: str | None) -> list[ProviderModel]
     return [ProviderModel(id=m.id, name=m.id, context_window=m.context_window) for m in listed.items]
 
 
-async def _offer_workspace(store: Store, owner: User, workspace: Path) -> None:
+async def _offer_workspace(store: MongoStore, owner: User, workspace: Path) -> None:
     """A workspace that is a git work tree with a remote is a project without further ado."""
     if not (workspace / ".git").exists():
         return
@@ -201,7 +201,7 @@ async def _offer_workspace(store: Store, owner: User, workspace: Path) -> None:
         await _project(store, owner, slug[:100], url)
 
 
-async def _project(store: Store, owner: User, slug: str, git_url: str) -> None:
+async def _project(store: MongoStore, owner: User, slug: str, git_url: str) -> None:
     if await store.projects.find({"user": owner.id, "slug": slug}) is None:
         await store.projects.insert(
             Project(id=new_id(), created_at=utc_now(), user=owner.id, name=slug, slug=slug, git_url=git_url)
@@ -210,7 +210,7 @@ async def _project(store: Store, owner: User, slug: str, git_url: str) -> None:
 
 @asynccontextmanager
 async def _drone(
-    settings: Settings, store: Store, owner: User, workspace: Path, allow_local_git: bool
+    settings: Settings, store: MongoStore, owner: User, workspace: Path, allow_local_git: bool
 ) -> AsyncIterator[asyncio.Task[None]]:
     """One drone as a child process while the context is open. Gives the task that ends when it does."""
     workspace.mkdir(parents=True, exist_ok=True)
@@ -249,7 +249,7 @@ async def _drone(
             await stop_child(process, within_s=_DRONE_STOP_S)
 
 
-async def _until_available(store: Store, owner: User, drone: asyncio.Task[None], stop: asyncio.Event) -> None:
+async def _until_available(store: MongoStore, owner: User, drone: asyncio.Task[None], stop: asyncio.Event) -> None:
     deadline = asyncio.get_running_loop().time() + _DRONE_READY_S
     while not stop.is_set():
         drones = await store.drones.all({"user": owner.id})

@@ -13,9 +13,9 @@ import uvicorn
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.events import MAX_EVENT_BYTES
 from gadget_code.app import create_app
-from gadget_code.server.connection_limits import ConnectionLimits, Http, WebSocket, raise_file_limit
+from gadget_code.server.connection_limits import ConnectionLimits, HttpProtocol, WebSocketProtocol, raise_file_limit
 from gadget_code.settings import Settings
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,9 @@ class _Uvicorn(uvicorn.Server):
 
 
 @asynccontextmanager
-async def web_server(settings: Settings, store: Store, listener: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
+async def web_server(
+    settings: Settings, store: MongoStore, listener: socket.socket
+) -> AsyncIterator[asyncio.Task[None]]:
     """The web service, serving while the context is open. Gives the task that ends if it ends by itself."""
     files = raise_file_limit()
     limits = ConnectionLimits(
@@ -46,8 +48,8 @@ async def web_server(settings: Settings, store: Store, listener: socket.socket) 
         log_config=None,
         access_log=False,
         server_header=False,
-        http=functools.partial(Http, limits=limits),  # type: ignore[arg-type]  # it is called and nothing else
-        ws=functools.partial(WebSocket, limits=limits),  # type: ignore[arg-type]
+        http=functools.partial(HttpProtocol, limits=limits),  # type: ignore[arg-type]  # it is called and nothing else
+        ws=functools.partial(WebSocketProtocol, limits=limits),  # type: ignore[arg-type]
         # uvicorn alone would believe what any local program says of its address.
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=list(settings.trusted_proxies),
@@ -65,7 +67,7 @@ async def web_server(settings: Settings, store: Store, listener: socket.socket) 
                 await asyncio.sleep(0.005)
         if task.done():
             raise GadgetError(ErrorCode.INTERNAL, "The web service did not start; see its log.")
-        with limits.watched():
+        with limits.enforced():
             yield task
     finally:
         server.should_exit = True

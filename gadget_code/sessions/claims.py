@@ -16,7 +16,7 @@ from gadget_api.errors import Conflict, ErrorCode, GadgetError
 from gadget_api.ids import new_id
 from gadget_api.model import utc_now
 from gadget_api.sessions import ChatSession
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 from gadget_code.turns.dispatch import Dispatcher
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Claim:
 
 
 @asynccontextmanager
-async def claimed(store: Store, dispatcher: Dispatcher, session: ChatSession) -> AsyncIterator[Claim]:
+async def claimed(store: MongoStore, dispatcher: Dispatcher, session: ChatSession) -> AsyncIterator[Claim]:
     """The session, idle and ours for as long as the context. Raises Conflict when it is not to be had."""
     claim_id = new_id()
     ours = await store.sessions.claim(session.id, claim_id, CLAIM_S)
@@ -57,18 +57,18 @@ async def claimed(store: Store, dispatcher: Dispatcher, session: ChatSession) ->
         yield claim
     finally:
         if claim is None or not claim.is_at_drone:
-            await _give_up(store, dispatcher, ours, claim_id)
+            await _release(store, dispatcher, ours, claim_id)
 
 
-async def check_idle(store: Store, session: ChatSession) -> None:
+async def check_idle(store: MongoStore, session: ChatSession) -> None:
     """Raises Conflict while a turn of the session waits or runs."""
     if await store.turns.unfinished({"user": session.user, "session": session.id}):
         raise Conflict(ErrorCode.TURN_NOT_RUNNING, "A turn of this session is not over; cancel it first.")
 
 
-async def _give_up(store: Store, dispatcher: Dispatcher, session: ChatSession, claim: str) -> None:
+async def _release(store: MongoStore, dispatcher: Dispatcher, session: ChatSession, claim: str) -> None:
     try:
-        await store.sessions.give_up(session.id, claim)
+        await store.sessions.release_claim(session.id, claim)
     except GadgetError as exc:
         log.warning("the claim of session %s runs out by itself: %s", session.id, exc.message)
     dispatcher.kick(session.user)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from gadget_api.errors import GadgetError
 from gadget_api.model import utc_now
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 
 log = logging.getLogger(__name__)
 
@@ -15,25 +15,25 @@ _AGE = timedelta(hours=1)
 """A session may be without its document while it is forked, for seconds."""
 
 
-async def delete_content(store: Store, user: str, session: str) -> None:
+async def delete_content(store: MongoStore, user: str, session: str) -> None:
     """The session's own document is deleted before. The turns go last: when a process dies in between, they lead
     `delete_orphans` to the rest."""
     turns = [turn for turn, _ in await store.turns.from_turn(session, "0")]
     await store.events.delete_turns(turns)
     await store.blobs.delete_turns(turns)
     await store.inquiries.delete_turns(turns)
-    await store.images.let_go(user, await store.turns.only_in(session))
+    await store.images.release(user, await store.turns.images_only_in(session))
     await store.turns.delete_session(session)
 
 
-async def delete_orphans(store: Store, age: timedelta = _AGE) -> None:
+async def delete_orphans(store: MongoStore, age: timedelta = _AGE) -> None:
     """Deletes what a fork or a deletion left when its process died, unless a turn of it is younger than `age`."""
     for user, session in await store.turns.orphaned_sessions(utc_now() - age):
         log.info("deleting what is left of session %s", session)
         await delete_content(store, user, session)
 
 
-async def keep_clean(store: Store) -> None:
+async def delete_orphans_daily(store: MongoStore) -> None:
     """At the start and once a day, for as long as the service lives."""
     while True:
         try:

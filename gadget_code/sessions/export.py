@@ -14,7 +14,7 @@ from gadget_api.events import Compacted, Steered, Step, ToolCall, turn_event
 from gadget_api.model import iso
 from gadget_api.sessions import ChatSession
 from gadget_api.turns import ChatTurn
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 
 Format = Literal["markdown", "json"]
 MEDIA_TYPES: dict[Format, str] = {"markdown": "text/markdown; charset=utf-8", "json": "application/json"}
@@ -30,14 +30,14 @@ def disposition(session: ChatSession, format: Format) -> str:
     return f"attachment; filename=\"{plain}.{suffix}\"; filename*=UTF-8''{quote(name, safe='')}.{suffix}"
 
 
-async def exported(store: Store, session: ChatSession, format: Format) -> AsyncIterator[bytes]:
+async def exported(store: MongoStore, session: ChatSession, format: Format) -> AsyncIterator[bytes]:
     """The session's turns that were not taken back, oldest first."""
     parts = _markdown(store, session) if format == "markdown" else _json(store, session)
     async for part in parts:
         yield part.encode()
 
 
-async def _turns(store: Store, session: ChatSession) -> AsyncIterator[ChatTurn]:
+async def _turns(store: MongoStore, session: ChatSession) -> AsyncIterator[ChatTurn]:
     after: str | None = None
     while page := await store.turns.in_order(session.id, after=after, up_to="~", limit=_PAGE_TURNS):
         for turn in page:
@@ -45,7 +45,7 @@ async def _turns(store: Store, session: ChatSession) -> AsyncIterator[ChatTurn]:
         after = page[-1].id
 
 
-async def _json(store: Store, session: ChatSession) -> AsyncIterator[str]:
+async def _json(store: MongoStore, session: ChatSession) -> AsyncIterator[str]:
     # Events are stored as they go over the wire, so nothing is parsed here.
     yield f'{{"session":{_dumps(session.to_wire())},"turns":['
     first = True
@@ -63,7 +63,7 @@ def _dumps(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
-async def _markdown(store: Store, session: ChatSession) -> AsyncIterator[str]:
+async def _markdown(store: MongoStore, session: ChatSession) -> AsyncIterator[str]:
     yield f"# {_one_line(session.name)}\n"
     async for turn in _turns(store, session):
         yield f"\n## {iso(turn.created_at)} · {_one_line(turn.llm)} · {turn.status}\n\n"

@@ -11,7 +11,7 @@ from gadget_api.ids import new_id
 from gadget_api.model import utc_now
 from gadget_api.sessions import ChatSession, ForkedFrom
 from gadget_api.turns import ChatTurn
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 from gadget_code.store.events import StoredEvent
 
 log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ _LEFT_OUT = frozenset({"thinking", "response", "toolOutput", "inquiryAsked", "in
 _BATCH_BYTES = 4 * 1024 * 1024
 
 
-async def fork(store: Store, source: ChatSession, last: str | None, name: str | None) -> ChatSession:
+async def fork(store: MongoStore, source: ChatSession, last: str | None, name: str | None) -> ChatSession:
     """A new session with the turns of `source` up to `last` (None: all) that are over and were not taken back.
 
     The session is written last, so a fork that fails half way is nobody's. Raises NotFound, Conflict, StorageFull.
@@ -54,7 +54,7 @@ async def fork(store: Store, source: ChatSession, last: str | None, name: str | 
         raise
 
 
-async def _turns_up_to(store: Store, source: ChatSession, last: str | None) -> list[ChatTurn]:
+async def _turns_up_to(store: MongoStore, source: ChatSession, last: str | None) -> list[ChatTurn]:
     if last is not None:
         wanted = await store.turns.owned(source.user, last)
         if wanted.session != source.id or wanted.reverted or not wanted.status.is_over:
@@ -68,7 +68,7 @@ async def _turns_up_to(store: Store, source: ChatSession, last: str | None) -> l
     return over
 
 
-async def _copy_events(store: Store, turn: ChatTurn, copy: str, session: str) -> None:
+async def _copy_events(store: MongoStore, turn: ChatTurn, copy: str, session: str) -> None:
     batch: list[StoredEvent] = []
     size = 0
     async for event in store.events.replay(turn.id, 0, up_to=turn.last_seq):
@@ -84,7 +84,7 @@ async def _copy_events(store: Store, turn: ChatTurn, copy: str, session: str) ->
         await store.events.put(copy, batch)
 
 
-async def _clean_up(store: Store, session: str, copies: Mapping[str, str]) -> None:
+async def _clean_up(store: MongoStore, session: str, copies: Mapping[str, str]) -> None:
     try:
         await store.events.delete_turns(list(copies.values()))
         await store.blobs.delete_turns(list(copies.values()))

@@ -6,13 +6,13 @@ from gadget_api.events import HISTORY_TYPES, Compacted, Steered, Step, ToolCall,
 from gadget_api.history import HistoryPage, TurnHistory, interrupted_results, prompt_messages, work_messages
 from gadget_api.messages import Compaction, Message
 from gadget_api.turns import ChatTurn
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 
 _PAGE_TURNS = 50
 _PAGE_BYTES = 8 * 1024 * 1024  # a page ends with the turn that passes this
 
 
-async def history_page(store: Store, session: str, *, after_turn: str | None, up_to: ChatTurn) -> HistoryPage:
+async def history_page(store: MongoStore, session: str, *, after_turn: str | None, up_to: ChatTurn) -> HistoryPage:
     """The session's turns after `after_turn` and up to the running turn `up_to` that were not taken back, oldest first.
 
     Turns that are over are closed: each tool call has its result. Calls of the running one may be open.

@@ -14,7 +14,7 @@ from gadget_api.sessions import ChatSession
 from gadget_api.turns import ChatTurn
 from gadget_code.sessions.claims import RESTORE_S, Claim, check_idle, claimed
 from gadget_code.sockets.rooms import Rooms
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 from gadget_code.turns.dispatch import Dispatcher
 from gadget_code.workspaces.drones import holder_of, order_project
 
@@ -23,7 +23,7 @@ _DIFF_S = 60.0
 
 
 @dataclass(frozen=True)
-class _Files:
+class _Restore:
     """Where files are to be restored, and to what."""
 
     drone: DroneRegistration
@@ -31,8 +31,8 @@ class _Files:
 
 
 @dataclass(frozen=True)
-class Reverting:
-    store: Store
+class Reverts:
+    store: MongoStore
     rooms: Rooms
     dispatcher: Dispatcher
 
@@ -52,14 +52,14 @@ class Reverting:
             return _answer(turns, await self._restore(files, preview=True) if files is not None else None)
         async with claimed(self.store, self.dispatcher, session) as claim:
             turns, files = await self._plan(claim.session, first, new.scope, claim.newest)
-            before = claim.session.revert if await self._may_redo(claim) else None
+            before = claim.session.revert if await self._can_redo(claim) else None
             restored = await self._restore_for(claim, files) if files is not None else None
             revert = _joined(before, first, new.scope, restored, claim.at)
             await self._note(claim, revert)
-            await self.store.turns.take_back([turn.id for turn in turns], revert.at)
-        await self._tell_turns(turns)
+            await self.store.turns.mark_reverted([turn.id for turn in turns], revert.at)
+        await self._emit_turns(turns)
         if await self.store.turns.newest(session.id) != claim.newest:
-            await self._end_redo(session, revert)
+            await self._discard_redo(session, revert)
         return _answer(turns, restored)
 
     async def redo(self, user: str, session_id: str) -> Reverted:
@@ -70,7 +70,7 @@ class Reverting:
             raise nothing
         async with claimed(self.store, self.dispatcher, session) as claim:
             revert = claim.session.revert
-            if revert is None or not await self._may_redo(claim):
+            if revert is None or not await self._can_redo(claim):
                 raise nothing
             files = None
             if revert.redo is not None:
@@ -78,9 +78,9 @@ class Reverting:
                 files = await self._files(session, await self._from(session, first, claim.newest), revert.redo)
             restored = await self._restore_for(claim, files) if files is not None else None
             await self._write(claim, {}, inc={"historyVersion": 1})
-            turns = await self.store.turns.bring_back(session.id, revert.turn, revert.at)
+            turns = await self.store.turns.unmark_reverted(session.id, revert.turn, revert.at)
             await self._tell(await self._write(claim, {"revert": None}))
-        await self._tell_turns(turns)
+        await self._emit_turns(turns)
         return _answer(turns, restored)
 
     async def turn_diff(self, user: str, turn_id: str) -> Diff:
@@ -111,7 +111,7 @@ class Reverting:
 
     async def _plan(
         self, session: ChatSession, first: ChatTurn, scope: RevertScope, newest: str | None
-    ) -> tuple[list[ChatTurn], _Files | None]:
+    ) -> tuple[list[ChatTurn], _Restore | None]:
         """The turns that are to count no more, and how their files become what they were. Raises Conflict when there is
         nothing of what `scope` names."""
         since = await self._from(session, first, newest)
@@ -137,14 +137,14 @@ class Reverting:
         turns = await self.store.turns.all({"session": session.id, "_id": window}, limit=100_000, hint="session")
         return [turn for turn in turns if turn.status.is_over]
 
-    async def _may_redo(self, claim: Claim) -> bool:
+    async def _can_redo(self, claim: Claim) -> bool:
         """Whether no prompt came since the session was taken back; whoever took one may have died before he noted
         that."""
         return claim.newest == await self.store.sessions.reverted_after(claim.session.id)
 
     async def _files(
         self, session: ChatSession, turns: list[ChatTurn], to: CheckpointId | None = None
-    ) -> _Files | None:
+    ) -> _Restore | None:
         """How the files become what they were before these turns, or what they are at `to`; None when none of the
         turns has changed any. Raises Conflict when the drone that has them is away."""
         changed = next((turn for turn in turns if turn.checkpoint is not None), None)
@@ -152,13 +152,13 @@ class Reverting:
             return None
         drone = await holder_of(self.store, session.user, changed.workspace_id)
         ask = RestoreFiles(project=await order_project(self.store, session), checkpoint=to or changed.checkpoint)
-        return _Files(drone, ask)
+        return _Restore(drone, ask)
 
-    async def _restore(self, files: _Files, *, preview: bool = False) -> FilesRestored:
+    async def _restore(self, files: _Restore, *, preview: bool = False) -> FilesRestored:
         ask = files.ask.replace(preview=preview)
         return await self.rooms.ask_drone(files.drone.id, "restoreFiles", ask, FilesRestored, timeout=RESTORE_S)
 
-    async def _restore_for(self, claim: Claim, files: _Files) -> FilesRestored:
+    async def _restore_for(self, claim: Claim, files: _Restore) -> FilesRestored:
         claim.is_at_drone = True
         try:
             restored = await self._restore(files)
@@ -193,18 +193,18 @@ class Reverting:
             )
         return written
 
-    async def _end_redo(self, session: ChatSession, revert: Revert) -> None:
+    async def _discard_redo(self, session: ChatSession, revert: Revert) -> None:
         """A prompt came while the session was taken back; it ended nothing, as nothing was noted then."""
         ended = await self.store.sessions.update({"_id": session.id, "revert.at": revert.at}, {"revert": None})
         if ended is not None:
             await self._tell(ended)
 
     async def _tell(self, session: ChatSession) -> None:
-        await self.rooms.tell_user(session.user, "sessionUpdated", SessionUpdated(session=session))
+        await self.rooms.emit_to_user(session.user, "sessionUpdated", SessionUpdated(session=session))
 
-    async def _tell_turns(self, turns: list[ChatTurn]) -> None:
+    async def _emit_turns(self, turns: list[ChatTurn]) -> None:
         for turn in turns[-20:]:  # what a client shows; it asks for more
-            await self.rooms.tell_turn(await self.store.turns.find({"_id": turn.id}))
+            await self.rooms.emit_turn(await self.store.turns.find({"_id": turn.id}))
 
 
 def _joined(

@@ -17,7 +17,7 @@ from socketio.async_manager import AsyncManager
 from socketio.async_redis_manager import AsyncRedisManager
 
 
-class Outbox(asyncio.Queue[EngineFrame | None]):
+class SendQueue(asyncio.Queue[EngineFrame | None]):
     """What waits to be sent on one socket, counted in bytes; None ends the sending."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ def _size(frame: EngineFrame | None) -> int:
     return len(frame.data) if frame is not None and isinstance(frame.data, str) else 0
 
 
-class _Silence:
+class _ReceiveTimeout:
     """Cancels its task when that has listened for so long and heard nothing. One timer for many frames."""
 
     def __init__(self, most_s: float) -> None:
@@ -69,13 +69,13 @@ class _Silence:
 class FrameSocket(AsyncSocket):  # type: ignore[misc]  # the library has no types
     """A connection over WebSocket alone."""
 
-    queue: Outbox
+    queue: SendQueue
 
     @classmethod
     def adopt(cls, socket: AsyncSocket) -> None:
         """Makes one of `socket`, which has not begun to read: the library takes no class of ours."""
         socket.__class__ = cls
-        waiting, socket.queue = socket.queue, Outbox()
+        waiting, socket.queue = socket.queue, SendQueue()
         while not waiting.empty():  # the handshake's own frame
             socket.queue.put_nowait(waiting.get_nowait())
 
@@ -94,7 +94,7 @@ class FrameSocket(AsyncSocket):  # type: ignore[misc]  # the library has no type
         """Takes frames until there are none, or one is too large. Raises OSError when the other end closes,
         CancelledError when it has been silent for longer than its pongs may take."""
         now = asyncio.get_running_loop().time
-        silence = _Silence(self.server.ping_interval + self.server.ping_timeout)
+        silence = _ReceiveTimeout(self.server.ping_interval + self.server.ping_timeout)
         try:
             while True:
                 silence.since = now()

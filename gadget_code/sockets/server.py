@@ -37,7 +37,7 @@ _FROM_CLIENT = ("1", "3", "4")
 """Engine.IO packet types a client sends over WebSocket: close, pong, message."""
 
 
-class _Json:
+class _OrjsonCodec:
     """What python-socketio asks of a json module, by orjson: stricter, and a fraction of the cost of a delta."""
 
     @staticmethod
@@ -53,10 +53,10 @@ class _Malformed(Exception):
     """What a client sent ends its connection."""
 
 
-class _Frame(Packet):  # type: ignore[misc]  # the library has no types
+class _ClientPacket(Packet):  # type: ignore[misc]  # the library has no types
     """A Socket.IO packet that is JSON, names an event a client may name, and has no attachments."""
 
-    json = _Json
+    json = _OrjsonCodec
     uses_binary_events = False
 
     def decode(self, encoded_packet: str) -> int | None:
@@ -88,7 +88,7 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
         super().__init__(
             async_mode="asgi",
             client_manager=manager,
-            serializer=_Frame,
+            serializer=_ClientPacket,
             cors_allowed_origins=origins,
             transports=["websocket"],
             max_http_buffer_size=MAX_EVENT_BYTES,
@@ -127,7 +127,7 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
             await super()._handle_eio_message(eio_sid, data)
         except _Malformed as exc:
             log.info("%s closed its connection", exc)
-            await self.cut(eio_sid)
+            await self.abort(eio_sid)
 
     async def _handle_connect(self, eio_sid: str, namespace: str | None, data: Any) -> None:
         if self.manager.sid_from_eio_sid(eio_sid, namespace or "/") is not None:
@@ -139,7 +139,7 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
         if self.is_open(sid):
             await super().enter_room(sid, room, namespace)
 
-    def may_be_in(self, room: str) -> bool:
+    def may_have_members(self, room: str) -> bool:
         """Whether anybody is in the room; with several processes it may always be somebody of another."""
         return self.is_shared or any(True for _ in self.manager.get_participants("/", room))
 
@@ -167,11 +167,11 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
             return
         if unsent_bytes > MAX_UNSENT_BYTES:
             log.warning("a socket read too slowly and was cut; it can come back and catch up")
-            await self.cut(eio_sid)
+            await self.abort(eio_sid)
             return
         socket.queue.put_nowait(eio_pkt)
 
-    async def cut(self, eio_sid: str) -> None:
+    async def abort(self, eio_sid: str) -> None:
         """Ends a connection without waiting for what is still unsent on it."""
         socket = self.eio.sockets.get(eio_sid)
         if socket is None:
@@ -182,11 +182,11 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
         await socket.close(wait=False)
         socket.queue.put_nowait(None)
 
-    async def hang_up(self, sid: str) -> None:
+    async def abort_client(self, sid: str) -> None:
         """`cut` for the connection of an admitted socket of this process."""
         eio_sid = self.manager.eio_sid_from_sid(sid, "/")
         if eio_sid is not None:
-            await self.cut(eio_sid)
+            await self.abort(eio_sid)
 
     async def drained(self, sid: str, below_bytes: int = _REPLAY_AHEAD_BYTES) -> bool:
         """Waits until less than `below_bytes` wait unsent for `sid`; False when it is gone, or cut for not reading."""
@@ -200,5 +200,5 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
             try:
                 await asyncio.wait_for(socket.queue.sent.wait(), PING_INTERVAL_S + PING_TIMEOUT_S)
             except TimeoutError:
-                await self.cut(socket.sid)
+                await self.abort(socket.sid)
                 return False

@@ -70,7 +70,7 @@ INDEXES: Mapping[str, Sequence[IndexModel]] = {
 
 
 @dataclass(frozen=True)
-class Store:
+class MongoStore:
     """Every collection, each through the class that knows it."""
 
     database: AsyncDatabase[Document]
@@ -91,7 +91,7 @@ class Store:
     @classmethod
     def of(
         cls, database: AsyncDatabase[Document], vault: Vault, keep_deltas: timedelta | None, storage_bytes: int
-    ) -> "Store":
+    ) -> "MongoStore":
         """`storage_bytes`: what each user may keep of blobs and images."""
         quota = Quota(database, storage_bytes)
         return cls(
@@ -140,7 +140,7 @@ class Store:
         if images:
             await self.images.use(turn.user, images)
         await self.inquiries.ask(turn, [event for event in events if isinstance(event, InquiryAsked)])
-        return await self.turns.take_in(turn, after, steered, images)
+        return await self.turns.apply_events(turn, after, steered, images)
 
     async def ping(self) -> None:
         """Raises Unavailable when the database does not take writes."""
@@ -153,7 +153,7 @@ class Store:
 
 
 @asynccontextmanager
-async def open_store(settings: Settings, *, join: bool = False) -> AsyncIterator[Store]:
+async def open_store(settings: Settings, *, join: bool = False) -> AsyncIterator[MongoStore]:
     """The store of these settings: an external server's, or the private one's, which lives as long as the context.
 
     With `join`, the private server of a service that runs already is used when there is one.
@@ -195,7 +195,7 @@ def _sole_user(data_dir: Path) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def _connected(settings: Settings, url: str) -> AsyncIterator[Store]:
+async def _connected(settings: Settings, url: str) -> AsyncIterator[MongoStore]:
     vault = Vault.open(settings.key_file)
     try:
         client: AsyncMongoClient[Document] = AsyncMongoClient(
@@ -210,7 +210,7 @@ async def _connected(settings: Settings, url: str) -> AsyncIterator[Store]:
             read_concern=ReadConcern("majority"),
             read_preference=ReadPreference.PRIMARY,
         )
-        store = Store.of(database, vault, settings.keep_deltas, settings.storage_mb * MB)
+        store = MongoStore.of(database, vault, settings.keep_deltas, settings.storage_mb * MB)
         try:
             answer = await client.admin.command("hello")
             if not answer.get("setName"):

@@ -72,7 +72,7 @@ class DroneStore(Records[DroneRegistration]):
             {"status": DroneStatus.BUSY, "turn": turn, "store.claimedAt": utc_now()},
         )
 
-    async def was_just_claimed(self, drone: str) -> str | None:
+    async def recent_claim(self, drone: str) -> str | None:
         """The turn that is being offered to the drone, or that it has just taken; None when there is none. An offer
         that was made over a connection before this one reaches it no more."""
         query = {

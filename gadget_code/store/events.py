@@ -5,7 +5,7 @@ goes over the wire, so that neither a strange key in a tool's parameters nor a B
 makes `(turn, seq)` unique and its index is the order of the stream; a second, small index finds what a turn's history
 is built from, and what is shown of it once it is over.
 
-An event counts once its turn's `lastSeq` has reached it (`Store.record`); what is beyond was left by a process that
+An event counts once its turn's `lastSeq` has reached it (`MongoStore.record`); what is beyond was left by a process that
 died or was too late, and whoever comes to that number next takes its place. So every reader says how far the turn is.
 
 A delta has `expireAt`, too: MongoDB deletes it some time after that. The steps and tool results, which hold all that
@@ -25,7 +25,7 @@ from pymongo.errors import BulkWriteError, OperationFailure
 from gadget_api.events import CONTENT_TYPES, DELTA_TYPES, HISTORY_TYPES
 from gadget_api.model import utc_now
 from gadget_code.store.records import SCHEMA_VERSION, Document, store_errors
-from gadget_code.store.write_batcher import Together
+from gadget_code.store.write_batcher import WriteBatcher
 
 _DUPLICATE_KEY = 11000
 
@@ -79,11 +79,13 @@ class EventStore:
         self.collection = collection
         self._keep_deltas = keep_deltas
         """How long; None: as long as their session."""
-        self._inserts = Together(self._insert, lambda documents: sum(len(document["body"]) for document in documents))
+        self._inserts = WriteBatcher(
+            self._insert, lambda documents: sum(len(document["body"]) for document in documents)
+        )
 
     async def put(self, turn: str, events: Sequence[StoredEvent]) -> bool:
         """Stores a group, in the place of what an epoch before left there. Returns after a majority has it; False when
-        a later epoch has been here. They do not count yet: see `Store.record`."""
+        a later epoch has been here. They do not count yet: see `MongoStore.record`."""
         documents = [document_of(turn, event) for event in events]
         if self._keep_deltas is not None:
             expire_at = utc_now() + self._keep_deltas
@@ -91,7 +93,7 @@ class EventStore:
                 if document["type"] in DELTA_TYPES:
                     document["expireAt"] = expire_at
         with store_errors():
-            for document in await self._inserts.do(documents):
+            for document in await self._inserts.write(documents):
                 ours = {"_id": document["_id"], "epoch": {"$lte": document["epoch"]}}
                 if not (await self.collection.replace_one(ours, document)).matched_count:
                     return False
@@ -178,7 +180,7 @@ class EventStore:
             async for document in self.collection.find(query).sort("seq", 1).hint("content").batch_size(batch):
                 yield StoredEvent.of(document)
 
-    async def whole(self, turn: str, *, up_to: int) -> AsyncIterator[StoredEvent]:
+    async def without_deltas(self, turn: str, *, up_to: int) -> AsyncIterator[StoredEvent]:
         """A turn's events but its deltas, in order."""
         query = {**_between(turn, 0, up_to), "type": {"$nin": list(DELTA_TYPES)}}
         with store_errors():

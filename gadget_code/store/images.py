@@ -82,7 +82,7 @@ class ImageStore:
             found = {document["_id"]: document async for document in self.collection.find(theirs, _REF)}
         return [ImageRef.model_validate(found[image]) for image in images if image in found]
 
-    async def let_go(self, user: str, images: Collection[str]) -> None:
+    async def release(self, user: str, images: Collection[str]) -> None:
         """Nothing names them any more: they are deleted unless something does within a day."""
         with store_errors():
             await self.collection.update_many(

@@ -1,6 +1,6 @@
 """What turns asked their users, and how it was answered.
 
-A document is written before the event that asks counts (`Store.record`), and never written over: a repeat changes
+A document is written before the event that asks counts (`MongoStore.record`), and never written over: a repeat changes
 nothing. `store.taken` is set when the turn has said that the answer reached it, `store.forgetAt` when the turn is over.
 """
 
@@ -46,7 +46,7 @@ class InquiryStore(Records[Inquiry]):
             with store_errors(), suppress(DuplicateKeyError):
                 await self.collection.insert_one(document)
 
-    async def doubtful(self) -> list[tuple[Inquiry, int]]:
+    async def unconfirmed(self) -> list[tuple[Inquiry, int]]:
         """Pending ones of which nobody has said since a minute that they count, and the `seq` of their event: a process
         may have died before it counted."""
         query = {"status": InquiryStatus.PENDING, "store.counts": False, "store.keptAt": {"$lt": utc_now() - _DOUBT}}
@@ -54,12 +54,12 @@ class InquiryStore(Records[Inquiry]):
             documents = await self.collection.find(query).hint("pending").limit(100).to_list()
         return [(self.read(dict(document)), document["store"]["seq"]) for document in documents]
 
-    async def count(self, ids: Sequence[str]) -> None:
+    async def confirm(self, ids: Sequence[str]) -> None:
         """Their events are stored and count."""
         with store_errors():
             await self.collection.update_many({"_id": {"$in": list(ids)}}, {"$set": {"store.counts": True}})
 
-    async def disown(self, inquiry: Inquiry) -> Inquiry | None:
+    async def retract(self, inquiry: Inquiry) -> Inquiry | None:
         """Its event did not come to count: it was never asked."""
         pending = {"_id": inquiry.id, "status": InquiryStatus.PENDING}
         return await self.update(pending, {"status": InquiryStatus.WITHDRAWN, "store.taken": True})
@@ -80,7 +80,7 @@ class InquiryStore(Records[Inquiry]):
         pending = {"_id": inquiry.id, "status": InquiryStatus.PENDING}
         return await self.update(pending, {"status": status, "answer": answer.model_dump(), "answeredAt": utc_now()})
 
-    async def take(self, turn: ChatTurn, answer: InquiryAnswer) -> Inquiry | None:
+    async def record_answer(self, turn: ChatTurn, answer: InquiryAnswer) -> Inquiry | None:
         """Notes which answer the turn goes on with: whatever we thought of, this one counts. None when that is known.
 
         A drone that is cut off for longer than an inquiry lasts goes on with the default by itself.
@@ -92,7 +92,7 @@ class InquiryStore(Records[Inquiry]):
             return await self.update({"_id": inquiry.id}, {"answeredAt": utc_now()})
         return inquiry
 
-    async def overtake(self, turn: ChatTurn, calls: Mapping[str, int]) -> list[Inquiry]:
+    async def close_overtaken(self, turn: ChatTurn, calls: Mapping[str, int]) -> list[Inquiry]:
         """The turn works on these calls (to each the `seq` of an event of its work): it waits for no approval of one
         that it asked for before that. Answers those that were open, as they are then."""
         overtaken: list[Inquiry] = []
@@ -129,7 +129,7 @@ class InquiryStore(Records[Inquiry]):
             )
         return [inquiry for inquiry in closed if inquiry is not None]
 
-    async def untaken(self, turn: ChatTurn) -> list[Inquiry]:
+    async def undelivered_to(self, turn: ChatTurn) -> list[Inquiry]:
         """What the turn asked and has not heard the answer to, oldest first."""
         return await self.all({"turn": turn.id, "store.taken": False}, hint="open")
 

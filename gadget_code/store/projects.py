@@ -6,7 +6,7 @@ from pymongo.asynchronous.collection import AsyncCollection
 from gadget_api.permissions import Rule, Trust
 from gadget_api.projects import Project
 from gadget_code.store.records import Document, Records
-from gadget_code.store.sessions import without
+from gadget_code.store.sessions import without_rule
 
 INDEXES = [
     IndexModel([("user", 1), ("slug", 1)], name="slug", unique=True),
@@ -24,4 +24,4 @@ class ProjectStore(Records[Project]):
 
     async def add_rule(self, project: str, rule: Rule) -> Project | None:
         """None when it has the rule, or `MAX_RULES` others."""
-        return await self.update(without(project, rule), {}, push={"rules": rule.model_dump()})
+        return await self.update(without_rule(project, rule), {}, push={"rules": rule.model_dump()})

@@ -62,7 +62,7 @@ class SessionStore(Records[ChatSession]):
 
     async def add_rule(self, session: str, rule: Rule) -> ChatSession | None:
         """None when it has the rule, or `MAX_RULES` others."""
-        return await self.update(without(session, rule), {}, push={"rules": rule.model_dump()})
+        return await self.update(without_rule(session, rule), {}, push={"rules": rule.model_dump()})
 
     async def claim(self, session: str, claim: str, for_s: float) -> ChatSession | None:
         """The session, which nobody else may claim for `for_s` seconds; None when somebody has."""
@@ -85,7 +85,7 @@ class SessionStore(Records[ChatSession]):
             found = self.collection.find({"user": user, **_LOCKED}, {"lock.droneId": 1})
             return {document["lock"]["droneId"]: str(document["_id"]) async for document in found}
 
-    async def give_up(self, session: str, claim: str) -> None:
+    async def release_claim(self, session: str, claim: str) -> None:
         await self.update({"_id": session, "store.claim.id": claim}, {}, unset={"store.claim": ""})
 
     async def reverted_after(self, session: str) -> str | None:
@@ -95,6 +95,6 @@ class SessionStore(Records[ChatSession]):
         return None if document is None else document.get("store", {}).get("revertedAfter")
 
 
-def without(record: str, rule: Rule) -> dict[str, Any]:
+def without_rule(record: str, rule: Rule) -> dict[str, Any]:
     """Matches the session or project of this id when it may take `rule` and does not have it."""
     return {"_id": record, "rules": {"$ne": rule.model_dump()}, f"rules.{MAX_RULES - 1}": {"$exists": False}}

@@ -38,7 +38,7 @@ INDEXES = [
 
 
 @dataclass(frozen=True)
-class Identity:
+class Caller:
     """Who a verified token stands for."""
 
     user: str
@@ -87,7 +87,7 @@ class TokenStore:
             await self.collection.insert_one(stamped(document))
         return token, now + life
 
-    async def identify(self, token: str) -> Identity | None:
+    async def identify(self, token: str) -> Caller | None:
         """Whom `token` stands for, or None when it is unknown, revoked, expired or idle for too long."""
         with store_errors():
             document = await self.collection.find_one({"_id": hash_of(token)})
@@ -95,7 +95,7 @@ class TokenStore:
                 return None
             if document["kind"] != TokenKind.SIGN_IN and utc_now() - document["usedAt"] > _TOUCH_EVERY:
                 await self.collection.update_one({"_id": document["_id"]}, {"$set": {"usedAt": utc_now()}})
-        return Identity(document["user"], TokenKind(document["kind"]), document["_id"], document.get("drone"))
+        return Caller(document["user"], TokenKind(document["kind"]), document["_id"], document.get("drone"))
 
     async def live(self, hashes: set[str]) -> set[str]:
         """Those of `hashes` that still stand; a token that is in use is not idle."""
@@ -130,7 +130,7 @@ class TokenStore:
         with store_errors():
             await self.collection.delete_many(query)
 
-    async def infos(self, caller: Identity) -> list[TokenInfo]:
+    async def infos(self, caller: Caller) -> list[TokenInfo]:
         """The live tokens of the caller's account, the newest first, its own among them."""
         with store_errors():
             documents = await self.collection.find({"user": caller.user}).sort("createdAt", -1).limit(_LISTED).to_list()
@@ -159,7 +159,7 @@ def _named(user: str, token_id: str) -> Document:
     return {"_id": {"$gte": token_id, "$lt": token_id + "~"}, "user": user}
 
 
-def _info(document: Document, caller: Identity) -> TokenInfo:
+def _info(document: Document, caller: Caller) -> TokenInfo:
     fields = {
         name: document.get(name) for name in ("kind", "name", "client", "drone", "createdAt", "usedAt", "expiresAt")
     }

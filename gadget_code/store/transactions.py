@@ -1,6 +1,6 @@
 """Several writes that all happen or none of them: for what is rare and has to hold together.
 
-What happens at every step of a turn does without (`Store.record`): a process that dies in a transaction holds up the
+What happens at every step of a turn does without (`MongoStore.record`): a process that dies in a transaction holds up the
 documents that it has written to, until the server ends it (60 s).
 """
 

@@ -16,7 +16,7 @@ from gadget_api.model import utc_now
 from gadget_api.turn_states import COMPLETE, END, REFUSE, Transition
 from gadget_api.turns import MAX_STEERS, ChatTurn, ChatTurnStatus, Steer, Waiting
 from gadget_code.store.records import Document, Records, store_errors
-from gadget_code.store.write_batcher import Together
+from gadget_code.store.write_batcher import WriteBatcher
 
 UNFINISHED = [ChatTurnStatus.QUEUED, ChatTurnStatus.PROCESSING]
 
@@ -59,7 +59,7 @@ def _searched(turn: ChatTurn) -> str:
 
 
 @dataclass(frozen=True)
-class _Taken:
+class _TurnUpdate:
     """What the next events of a turn make of it."""
 
     turn: ChatTurn
@@ -76,7 +76,7 @@ class _Taken:
 class TurnStore(Records[ChatTurn]):
     def __init__(self, collection: AsyncCollection[Document]) -> None:
         super().__init__(collection, ChatTurn, "turn")
-        self._takes = Together(self._take_all_in)
+        self._updates = WriteBatcher(self._apply_all)
 
     async def owned(self, user: str, record_id: str) -> ChatTurn:
         """By its id, or one that it had before it was moved in the queue."""
@@ -114,7 +114,7 @@ class TurnStore(Records[ChatTurn]):
     ) -> ChatTurn | None:
         """Takes `turn` from where it was read to `target`; None when it has gone on meanwhile.
 
-        The one way to another status for a turn that is not over after it; `Store.record` is the one to its end.
+        The one way to another status for a turn that is not over after it; `MongoStore.record` is the one to its end.
         """
         assert turn.status in transition.sources, f"{transition.name} from {turn.status}"
         assert target in transition.targets, f"{transition.name} to {target}"
@@ -201,8 +201,10 @@ class TurnStore(Records[ChatTurn]):
         meanwhile. Nothing depends on what follows: whoever worked on it is told, and it is dispatched again."""
         return await super().update({"_id": turn.id, "epoch": turn.epoch, "status": turn.status}, {}, inc={"epoch": 1})
 
-    async def take_in(self, turn: ChatTurn, after: ChatTurn, steered: list[str], images: Collection[str] = ()) -> bool:
-        """Writes what its next events make of `turn`; False when it is not as it was read any more (`Store.record`)."""
+    async def apply_events(
+        self, turn: ChatTurn, after: ChatTurn, steered: list[str], images: Collection[str] = ()
+    ) -> bool:
+        """Writes what its next events make of `turn`; False when it is not as it was read any more (`MongoStore.record`)."""
         fields = {"thinking", "response", "stats", "inquiry", "checkpoint", "last_checkpoint", "unusual_at"}
         # Of the rest only what these events change: a delta writes no answer again.
         changed = {name for name in fields if getattr(after, name) != getattr(turn, name)}
@@ -221,10 +223,10 @@ class TurnStore(Records[ChatTurn]):
             update["$addToSet"] = {name: {"$each": ids} for name, ids in known.items() if ids}
         update["$set"]["store.take"] = take = new_id()
         with store_errors():
-            return await self._takes.do(_Taken(turn, update, take))
+            return await self._updates.write(_TurnUpdate(turn, update, take))
 
-    async def _take_all_in(self, taken: Sequence["_Taken"]) -> list[bool]:
-        """`take_in` for several turns."""
+    async def _apply_all(self, taken: Sequence["_TurnUpdate"]) -> list[bool]:
+        """`apply_events` for several turns."""
         if len(taken) == 1:
             [one] = taken
             return [bool((await self.collection.update_one(one.query, one.update)).matched_count)]
@@ -256,7 +258,7 @@ class TurnStore(Records[ChatTurn]):
         [row] = rows
         return Spent(steps=row["steps"], tokens=row["tokens"], usd=row["usd"], minutes=row["ms"] / 60_000)
 
-    async def usual(self, turn: ChatTurn) -> Spent:
+    async def usual_usage(self, turn: ChatTurn) -> Spent:
         """The most of each that one of the session's newest finished turns before this one used; of
         the user's, where the session has few."""
         before = {"_id": {"$lt": turn.id}, "status": ChatTurnStatus.FINISHED}
@@ -278,11 +280,11 @@ class TurnStore(Records[ChatTurn]):
         found = self.collection.find(query, {"stats": 1, "store.waitedMs": 1}, hint=hint)
         return await found.sort("_id", -1).limit(_RECENT).to_list()
 
-    async def seen(self, turn: ChatTurn) -> ChatTurn | None:
+    async def mark_seen(self, turn: ChatTurn) -> ChatTurn | None:
         """Its user has looked at it; None when it does not matter."""
         return await self.update({"_id": turn.id, "unusualAt": {"$ne": None}}, {"unusualAt": None})
 
-    async def waited(self, turn: ChatTurn, ms: int) -> None:
+    async def add_waited(self, turn: ChatTurn, ms: int) -> None:
         """It has waited for its user: no work, and nothing of a budget."""
         await self.update({"_id": turn.id}, {}, inc={"store.waitedMs": ms})
 
@@ -290,7 +292,7 @@ class TurnStore(Records[ChatTurn]):
         """Queued and processing turns, oldest first. A query that names their user looks at nobody else's."""
         return await self.all({"status": {"$in": UNFINISHED}, **query}, hint="unfinished")
 
-    async def at_work_on(self, drone: DroneRegistration) -> list[ChatTurn]:
+    async def running_on(self, drone: DroneRegistration) -> list[ChatTurn]:
         """The turns that the drone holds."""
         return await self.unfinished({"user": drone.user, "drone": drone.id, "status": ChatTurnStatus.PROCESSING})
 
@@ -311,7 +313,7 @@ class TurnStore(Records[ChatTurn]):
             document = await self.collection.find_one(its, {"_id": 1}, sort=[("_id", -1)], hint="session")
         return None if document is None else str(document["_id"])
 
-    async def before(self, turn: ChatTurn) -> tuple[str | None, str | None]:
+    async def previous_and_trace(self, turn: ChatTurn) -> tuple[str | None, str | None]:
         """The id of the session's turn just before this one that was not taken back; and the trace that this one's
         prompt began."""
         so_far = {"session": turn.session, "_id": {"$lte": turn.id}, "reverted": {"$ne": True}}
@@ -352,14 +354,14 @@ class TurnStore(Records[ChatTurn]):
         found = await self.all(counts, limit=1, hint="changed files")
         return found[0] if found else None
 
-    async def take_back(self, turns: list[str], at: datetime) -> None:
-        """No model reads them any more; `bring_back` finds them by `at`."""
+    async def mark_reverted(self, turns: list[str], at: datetime) -> None:
+        """No model reads them any more; `unmark_reverted` finds them by `at`."""
         with store_errors():
             await self.collection.update_many(
                 {"_id": {"$in": turns}}, {"$set": {"reverted": True, "store.revertedAt": at}}
             )
 
-    async def bring_back(self, session: str, since: str, at: datetime) -> list[ChatTurn]:
+    async def unmark_reverted(self, session: str, since: str, at: datetime) -> list[ChatTurn]:
         """Those from the turn `since` on that were taken back `at`, oldest first: they count again."""
         query = {"session": session, "_id": {"$gte": since}, "reverted": True, "store.revertedAt": at}
         turns = await self.all(query, limit=100_000, hint="session")
@@ -368,7 +370,7 @@ class TurnStore(Records[ChatTurn]):
             await self.collection.update_many(query, changes, hint="session")
         return turns
 
-    async def only_in(self, session: str) -> list[str]:
+    async def images_only_in(self, session: str) -> list[str]:
         """The images that its turns name, and no other session's."""
         with store_errors():
             images = [str(i) for i in await self.collection.distinct("store.images", {"session": session})]

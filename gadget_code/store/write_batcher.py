@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 _MAX_WEIGHT = 4 * 1024 * 1024
 
 
-class Together(Generic[Item, Result]):
+class WriteBatcher(Generic[Item, Result]):
     """`write` does all the items it is given, and answers a result or an exception for each, or raises one for all."""
 
     def __init__(
@@ -30,7 +30,7 @@ class Together(Generic[Item, Result]):
         self._writing: asyncio.Task[None] | None = None
         """It ends with what waits."""
 
-    async def do(self, item: Item) -> Result:
+    async def write(self, item: Item) -> Result:
         """What `write` answers for the item, or raises. Cancelled, it may be written all the same."""
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, done))

@@ -26,9 +26,9 @@ from gadget_api.turns import (
     SteerOrigin,
 )
 from gadget_code.recording.recorder import Recorder
-from gadget_code.runtime.background import Background
+from gadget_code.runtime.background import BackgroundTasks
 from gadget_code.sockets.rooms import Rooms
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 from gadget_code.store.queue import queue, reorder
 from gadget_code.turns.dispatch import Dispatcher
 from gadget_code.turns.leases import Leases
@@ -40,13 +40,13 @@ CANCEL_S = 5.0
 
 
 @dataclass(frozen=True)
-class TurnVerbs:
-    store: Store
+class TurnActions:
+    store: MongoStore
     rooms: Rooms
     recorder: Recorder
     dispatcher: Dispatcher
     leases: Leases
-    background: Background
+    background: BackgroundTasks
     tracer: Tracer
 
     async def submit(
@@ -93,25 +93,25 @@ class TurnVerbs:
         with self.tracer.span("prompt", parent=traceparent, session=session.id, turn=fresh.id) as span:
             turn, is_new = await self.store.turns.submit(fresh, newest, span.traceparent)
         if is_new:
-            await self.rooms.tell_turn(turn)
+            await self.rooms.emit_turn(turn)
             self.dispatcher.kick(user)
-            await self._go_on_from_here(session)
+            await self._keep_reverted(session)
         return turn
 
-    async def _go_on_from_here(self, session: ChatSession) -> None:
+    async def _keep_reverted(self, session: ChatSession) -> None:
         """What was taken back stays so: the session goes on without it. One that goes on is in no archive."""
         # As it is now that the turn is stored: whoever takes it back just now looks for turns after that was noted.
         ends = {"_id": session.id, "$or": [{"revert": {"$ne": None}}, {"archivedAt": {"$ne": None}}]}
         changed = await self.store.sessions.update(ends, {"revert": None, "archivedAt": None})
         if changed is not None:
-            await self.rooms.tell_user(changed.user, "sessionUpdated", SessionUpdated(session=changed))
+            await self.rooms.emit_to_user(changed.user, "sessionUpdated", SessionUpdated(session=changed))
 
     async def reorder(self, user: str, session_id: str, prompts: Sequence[str]) -> list[ChatTurn]:
         """Puts these prompts first in the session's queue, in this order; the queue as it is then. Raises Conflict when
         none of them waits."""
         session = await self.store.sessions.owned(user, session_id)
         for turn in await reorder(self.store.turns, user, session.id, prompts):
-            await self.rooms.tell_turn(turn)
+            await self.rooms.emit_turn(turn)
         self.dispatcher.kick(user)
         return await queue(self.store.turns, user, session.id)
 
@@ -144,15 +144,15 @@ class TurnVerbs:
             if waiting is None:
                 return None
             turn = waiting
-            await self.rooms.tell_turn(turn)
+            await self.rooms.emit_turn(turn)
         try:
             await self.rooms.call_drone(drone.id, "cancelTurn", CancelTurn(turn_id=turn.id))
         except GadgetError:
             return False  # away, or it does not know the turn: then the end is ours to write
-        self.background.start(self._see_it_end(turn), f"cancel of turn {turn.id}")
+        self.background.start(self._enforce_cancel(turn), f"cancel of turn {turn.id}")
         return True
 
-    async def _see_it_end(self, turn: ChatTurn) -> None:
+    async def _enforce_cancel(self, turn: ChatTurn) -> None:
         """A drone that has said yes has a few seconds; if this process dies meanwhile, the sweep sees to it."""
         await asyncio.sleep(CANCEL_S)
         try:
@@ -175,10 +175,10 @@ class TurnVerbs:
             if (await self.store.turns.owned(user, turn_id)).status.is_over:
                 raise Conflict(ErrorCode.TURN_NOT_RUNNING, "This turn is over; send a new prompt instead.")
             raise TooMany(f"{MAX_STEERS} messages wait for this turn's next step already; wait for it.")
-        await self.rooms.tell_turn(taken)
+        await self.rooms.emit_turn(taken)
         self.background.start(self.leases.deliver(taken, steer), f"message to turn {turn.id}")
 
-    def after(self, turn: ChatTurn) -> None:
+    def on_turn_over(self, turn: ChatTurn) -> None:
         """What follows the end of a turn: the next one."""
         if turn.steers and turn.status is not ChatTurnStatus.CANCELLED:
             self.background.start(self.submit_steers(turn), f"messages left by turn {turn.id}")

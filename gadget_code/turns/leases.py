@@ -22,12 +22,12 @@ from gadget_api.drones import DroneRegistration, DroneStatus
 from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput
 from gadget_api.turn_states import MOVE, RECOVER, REQUEUE
 from gadget_api.turns import ChatTurn, ChatTurnStatus, Steer, SteerOrigin, Waiting
-from gadget_code.permissions.inquiries import Inquiries
+from gadget_code.permissions.inquiries import InquiryAnswers
 from gadget_code.permissions.policies import Policies
 from gadget_code.recording.recorder import Recorder
 from gadget_code.sockets.rooms import Rooms
-from gadget_code.store.database import Store
-from gadget_code.turns.work_orders import Orders
+from gadget_code.store.database import MongoStore
+from gadget_code.turns.work_orders import WorkOrders
 
 log = logging.getLogger(__name__)
 
@@ -40,11 +40,11 @@ _MOVED = (
 class Leases:
     def __init__(
         self,
-        store: Store,
+        store: MongoStore,
         rooms: Rooms,
-        orders: Orders,
+        orders: WorkOrders,
         recorder: Recorder,
-        inquiries: Inquiries,
+        inquiries: InquiryAnswers,
         policies: Policies,
     ) -> None:
         self._store = store
@@ -54,9 +54,9 @@ class Leases:
         self._policies = policies
         self._recorder = recorder
 
-    async def lost(self, drone: DroneRegistration) -> None:
+    async def drone_lost(self, drone: DroneRegistration) -> None:
         """The drone is not connected any more: its turn says why it waits."""
-        for turn in await self._store.turns.at_work_on(drone):
+        for turn in await self._store.turns.running_on(drone):
             await self._wait_for_drone(turn, drone)
 
     async def begin(self, drone: str, turn_id: str, epoch: int | None) -> ChatTurn:
@@ -66,32 +66,32 @@ class Leases:
             raise Conflict(ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
         return turn
 
-    async def held(self, drone: DroneRegistration) -> None:
+    async def drone_working(self, drone: DroneRegistration) -> None:
         """The drone says that it works: its turn waits for no drone, and gets what was said to it meanwhile, and what
         it may do now. When its turn has gone on without it, it is told."""
-        turns = await self._store.turns.at_work_on(drone)
+        turns = await self._store.turns.running_on(drone)
         for turn in turns:
-            await self._goes_on(turn, self._policies.tell)
+            await self._resume_contact(turn, self._policies.send)
         named = await self._store.drones.find({"_id": drone.id})
         if named is not None and named.turn is not None and all(turn.id != named.turn for turn in turns):
             await self._recorder.revoke(
                 drone.id, named.turn, ErrorCode.TURN_OVER, "This turn went on without this drone."
             )
 
-    async def begun(self, turn: ChatTurn) -> None:
+    async def turn_begun(self, turn: ChatTurn) -> None:
         """`held`, for a turn that its drone has just begun."""
-        await self._goes_on(turn, self._policies.tell_begun)
+        await self._resume_contact(turn, self._policies.send_at_begin)
 
-    async def _goes_on(self, turn: ChatTurn, tell: Callable[[ChatTurn], Awaitable[None]]) -> None:
+    async def _resume_contact(self, turn: ChatTurn, tell: Callable[[ChatTurn], Awaitable[None]]) -> None:
         try:
             await tell(turn)  # first: it may be less than it was
         except GadgetError as exc:
             log.info("turn %s is not told of its policy: %s", turn.id, exc.message)
-        await self._is_at_work(turn)
+        await self._mark_working(turn)
         if turn.last_seq:  # else it has asked nothing
             await self._inquiries.redeliver(turn)
 
-    async def is_free(self, drone_id: str, changes: dict[str, Any]) -> DroneRegistration | None:
+    async def drone_free(self, drone_id: str, changes: dict[str, Any]) -> DroneRegistration | None:
         """The drone says that it works on nothing. None when it said so before an offer reached it; it says so again.
 
         A turn that says otherwise was lost with the files of its workspace, and is dispatched again.
@@ -99,8 +99,8 @@ class Leases:
         drone = await self._store.drones.find({"_id": drone_id})
         if drone is None:
             return None
-        if turns := await self._store.turns.at_work_on(drone):
-            offered = await self._store.drones.was_just_claimed(drone_id)
+        if turns := await self._store.turns.running_on(drone):
+            offered = await self._store.drones.recent_claim(drone_id)
             if any(turn.id == offered for turn in turns):
                 return None
             await self._requeue(turns)
@@ -111,7 +111,7 @@ class Leases:
             if turn.cancel_requested:
                 await self._recorder.cancel(turn)  # when its drone died: it does not go on
                 continue
-            await self._recorder.forget(turn.id)
+            await self._recorder.close_stream(turn.id)
             changes = {
                 "drone": None,
                 "waiting": Waiting.DRONE,
@@ -119,11 +119,11 @@ class Leases:
             }
             queued = await self._store.turns.move(turn, REQUEUE, ChatTurnStatus.QUEUED, changes)
             if queued is not None:
-                await self._rooms.tell_turn(queued)
+                await self._rooms.emit_turn(queued)
 
     async def recover(self, drone_id: str, ask: RequestCrashRecovery) -> CrashRecoveryResponse:
         """What the drone is to do with a turn that a crash left in its workspace."""
-        await self._recorder.forget(ask.turn_id)
+        await self._recorder.close_stream(ask.turn_id)
         turn = await self._store.turns.find(
             {"_id": ask.turn_id, "drone": drone_id, "status": ChatTurnStatus.PROCESSING}
         )
@@ -136,11 +136,11 @@ class Leases:
         if turn is None:
             discard = RecoveryAction.DISCARD
             return CrashRecoveryResponse(turn_id=ask.turn_id, action=discard, question=ask.question)
-        order = await self._orders.of(turn, await self._store.sessions.owned(turn.user, turn.session))
+        order = await self._orders.build(turn, await self._store.sessions.owned(turn.user, turn.session))
         drone = await self._store.drones.report(drone_id, {"turn": turn.id, "status": DroneStatus.BUSY})
         if drone is not None:
-            await self._rooms.tell_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
-        await self._rooms.tell_turn(turn)
+            await self._rooms.emit_to_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
+        await self._rooms.emit_turn(turn)
         return CrashRecoveryResponse(
             turn_id=turn.id,
             # A journal that is behind what is stored cannot be gone on with: build from the stored steps.
@@ -166,7 +166,7 @@ class Leases:
             )
         if target is not None and target.id == turn.drone:
             raise InvalidInput(f"{target.name} is the drone that was lost; choose another.")
-        await self._recorder.forget(turn.id)
+        await self._recorder.close_stream(turn.id)
         await self._choose_drone(turn, target)
         changes = {
             "drone": None,
@@ -179,7 +179,7 @@ class Leases:
         moved = await self._store.turns.move(turn, MOVE, ChatTurnStatus.QUEUED, changes, **said)
         if moved is None:
             raise Conflict(ErrorCode.TURN_NOT_RUNNING, "The turn is changing hands; look at it again.", retryable=True)
-        await self._rooms.tell_turn(moved)
+        await self._rooms.emit_turn(moved)
         return moved
 
     async def deliver(self, turn: ChatTurn, steer: Steer) -> None:
@@ -201,7 +201,7 @@ class Leases:
             if drone is None or drone.status is DroneStatus.OFFLINE:
                 await self._wait_for_drone(turn, drone)
             elif drone.status is DroneStatus.BUSY and drone.turn == turn.id:
-                await self._is_at_work(turn)
+                await self._mark_working(turn)
 
     async def _wait_for_drone(self, turn: ChatTurn, drone: DroneRegistration | None) -> None:
         ways_out = "cancel it, or continue on another drone"
@@ -214,16 +214,16 @@ class Leases:
             return
         waiting = await self._store.turns.wait_for(turn, Waiting.DRONE_LOST, reason)
         if waiting is not None:
-            await self._rooms.tell_turn(waiting)
+            await self._rooms.emit_turn(waiting)
 
-    async def _is_at_work(self, turn: ChatTurn) -> None:
+    async def _mark_working(self, turn: ChatTurn) -> None:
         for steer in turn.steers:  # one that it has is no news to it
             await self.deliver(turn, steer)
         if turn.waiting is not Waiting.DRONE_LOST:
             return
         goes_on = await self._store.turns.wait_for(turn, None, None)
         if goes_on is not None:
-            await self._rooms.tell_turn(goes_on)
+            await self._rooms.emit_turn(goes_on)
 
     async def _choose_drone(self, turn: ChatTurn, target: DroneRegistration | None) -> None:
         """The session lets go of the drone that was lost, and takes the one that was chosen."""
@@ -240,7 +240,7 @@ class Leases:
             return
         changed = await self._store.sessions.update({"_id": session.id}, changes)
         if changed is not None:
-            await self._rooms.tell_user(changed.user, "sessionUpdated", SessionUpdated(session=changed))
+            await self._rooms.emit_to_user(changed.user, "sessionUpdated", SessionUpdated(session=changed))
             if "lock" in changes:
                 unlocked = SessionLockChanged(chat_session_id=changed.id, lock=None)
-                await self._rooms.tell_user(changed.user, "sessionLock", unlocked)
+                await self._rooms.emit_to_user(changed.user, "sessionLock", unlocked)

@@ -7,10 +7,10 @@ import time
 from datetime import timedelta
 
 from gadget_api.errors import GadgetError
-from gadget_code.permissions.inquiries import Inquiries
+from gadget_code.permissions.inquiries import InquiryAnswers
 from gadget_code.recording.recorder import Recorder
-from gadget_code.store.database import Store
-from gadget_code.turns.actions import CANCEL_S, TurnVerbs
+from gadget_code.store.database import MongoStore
+from gadget_code.turns.actions import CANCEL_S, TurnActions
 from gadget_code.turns.dispatch import Dispatcher
 from gadget_code.turns.leases import Leases
 
@@ -24,19 +24,19 @@ _RENEWAL_S = 10.0
 class Sweep:
     def __init__(
         self,
-        store: Store,
+        store: MongoStore,
         recorder: Recorder,
         dispatcher: Dispatcher,
         leases: Leases,
-        inquiries: Inquiries,
-        verbs: TurnVerbs,
+        inquiries: InquiryAnswers,
+        actions: TurnActions,
     ) -> None:
         self._store = store
         self._recorder = recorder
         self._dispatcher = dispatcher
         self._leases = leases
         self._inquiries = inquiries
-        self._verbs = verbs
+        self._actions = actions
 
     async def run(self) -> None:
         """For as long as the service lives."""
@@ -49,7 +49,7 @@ class Sweep:
                 for turn in await self._store.turns.cancel_overdue(timedelta(seconds=CANCEL_S)):
                     await self._recorder.cancel(turn)
                 for turn in await self._store.turns.ended_with_steers():
-                    await self._verbs.submit_steers(turn)
+                    await self._actions.submit_steers(turn)
                 await self._inquiries.check()
                 for user in await self._store.turns.users_with_queued():
                     self._dispatcher.kick(user)

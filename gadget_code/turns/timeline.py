@@ -24,16 +24,16 @@ from gadget_api.providers import ModelPrice
 from gadget_api.timeline import Span, Timeline
 from gadget_api.turns import ChatTurn
 from gadget_code.recording.prices import prices_of
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 
 _LABEL = 200
 
 
-async def timeline(store: Store, turn: ChatTurn, *, after: int, limit: int) -> Timeline:
+async def timeline(store: MongoStore, turn: ChatTurn, *, after: int, limit: int) -> Timeline:
     """The spans that ended after the event `after`. The events before are read, too: what they began may end here."""
-    reader = _Reader(turn, await prices_of(store, turn))
+    reader = _SpanReader(turn, await prices_of(store, turn))
     items: list[Span] = []
-    async for stored in store.events.whole(turn.id, up_to=turn.last_seq):
+    async for stored in store.events.without_deltas(turn.id, up_to=turn.last_seq):
         for span in reader.read(turn_event.validate_json(stored.body)):
             if span.seq > after:
                 items.append(span)
@@ -42,7 +42,7 @@ async def timeline(store: Store, turn: ChatTurn, *, after: int, limit: int) -> T
     return Timeline(turn=turn.id, items=tuple(items), next_cursor=None)
 
 
-class _Reader:
+class _SpanReader:
     """Takes a turn's events but its deltas, in order."""
 
     def __init__(self, turn: ChatTurn, prices: dict[str, ModelPrice | None]) -> None:

@@ -22,26 +22,26 @@ from gadget_api.work_order import (
 )
 from gadget_code.permissions.policies import policy_by
 from gadget_code.settings import Settings
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 
 _FAR = 5
 """Times the largest of the turns before."""
 
 
 @dataclass(frozen=True)
-class Orders:
-    store: Store
+class WorkOrders:
+    store: MongoStore
     settings: Settings
 
-    async def of(self, turn: ChatTurn, session: ChatSession) -> WorkOrder:
+    async def build(self, turn: ChatTurn, session: ChatSession) -> WorkOrder:
         """The order of a turn of `session`, as both were read. Raises NotFound when its project or provider is gone."""
         project, user, install, chosen, (before, traceparent), usual = await asyncio.gather(
             self.store.projects.owned(turn.user, turn.project),
             self.store.users.get(turn.user),
             self.store.install.rules(),
             self._provider(turn.user, turn.provider, turn.llm, turn.effort),
-            self.store.turns.before(turn),
-            self.store.turns.usual(turn),
+            self.store.turns.previous_and_trace(turn),
+            self.store.turns.usual_usage(turn),
         )
         session_budget = session.budget.or_else(user.session_budget).or_else(self.settings.session_budget)
         return WorkOrder(

@@ -4,10 +4,10 @@ from gadget_api.drones import DroneRegistration, DroneStatus
 from gadget_api.errors import Conflict, ErrorCode
 from gadget_api.sessions import ChatSession
 from gadget_api.work_order import OrderProject
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 
 
-async def holder_of(store: Store, user: str, workspace: str | None) -> DroneRegistration:
+async def holder_of(store: MongoStore, user: str, workspace: str | None) -> DroneRegistration:
     """The user's drone of the workspace, connected. Raises Conflict."""
     drone = None
     if workspace is not None:
@@ -20,7 +20,7 @@ async def holder_of(store: Store, user: str, workspace: str | None) -> DroneRegi
     return connected(drone)
 
 
-async def drone_of(store: Store, session: ChatSession) -> DroneRegistration:
+async def drone_of(store: MongoStore, session: ChatSession) -> DroneRegistration:
     """The drone whose workspace has the session's files, connected: that of the last turn, else the one it locked or
     chose, else the only one that is connected. Raises Conflict."""
     if session.workspace_id is not None:
@@ -56,7 +56,7 @@ def connected(drone: DroneRegistration) -> DroneRegistration:
     return drone
 
 
-async def order_project(store: Store, session: ChatSession) -> OrderProject:
+async def order_project(store: MongoStore, session: ChatSession) -> OrderProject:
     """The session's project, as a drone is told it."""
     project = await store.projects.owned(session.user, session.project)
     return OrderProject(id=project.id, name=project.name, slug=project.slug, git_url=project.git_url)

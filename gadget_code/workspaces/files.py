@@ -30,9 +30,9 @@ from gadget_api.files import (
 from gadget_api.model import WireModel
 from gadget_api.work_order import OrderProject
 from gadget_code.sockets.rooms import Rooms
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 from gadget_code.workspaces.drones import drone_of, order_project
-from gadget_code.workspaces.keyed_semaphore import Slots
+from gadget_code.workspaces.keyed_semaphore import KeyedSemaphore
 
 _ANSWER_S = 30.0
 """To list, find or read a piece: ripgrep has 30 s, git 20 s, a file of 32 MiB is hashed in less than one."""
@@ -50,14 +50,14 @@ Reply = TypeVar("Reply", bound=WireModel)
 
 
 @dataclass(frozen=True)
-class Content:
+class FileContent:
     version: str
     data: bytes | None
     """None: the caller has this version."""
 
 
 @dataclass(frozen=True)
-class _At:
+class _Location:
     """Where a session's files are."""
 
     user: str
@@ -66,40 +66,44 @@ class _At:
 
 
 @dataclass(frozen=True)
-class Files:
+class WorkspaceFiles:
     """Every method takes the user's id and the session's, and raises NotFound for another user's session; Conflict when
     no drone has the files or the drone refuses; Unavailable when it does not answer; TooMany."""
 
-    store: Store
+    store: MongoStore
     rooms: Rooms
-    sending: Slots = field(default_factory=lambda: Slots(at_once=4, waiting=4, wait_s=10.0))
+    sending: KeyedSemaphore = field(default_factory=lambda: KeyedSemaphore(at_once=4, waiting=4, wait_s=10.0))
     """By user: large files that are on their way to who asked."""
-    _asking: Slots = field(default_factory=lambda: Slots(at_once=8, waiting=64, wait_s=30.0))
+    _asking: KeyedSemaphore = field(default_factory=lambda: KeyedSemaphore(at_once=8, waiting=64, wait_s=30.0))
     """By drone: one that does not answer is in the way of its own questions, and of no other's."""
-    _whole: Slots = field(default_factory=lambda: Slots(at_once=3, waiting=64, wait_s=30.0))
+    _whole: KeyedSemaphore = field(default_factory=lambda: KeyedSemaphore(at_once=3, waiting=64, wait_s=30.0))
     """By user: files of more than one piece, each in memory, and twice for a moment."""
-    _writing: Slots = field(default_factory=lambda: Slots(at_once=1, waiting=16, wait_s=30.0))
+    _writing: KeyedSemaphore = field(default_factory=lambda: KeyedSemaphore(at_once=1, waiting=16, wait_s=30.0))
     """By drone: what is written goes in one message, and of more than one a socket that is slow would be cut."""
-    _pieces: Slots = field(default_factory=lambda: Slots(at_once=_PIECES_AT_ONCE, waiting=256, wait_s=30.0))
+    _pieces: KeyedSemaphore = field(
+        default_factory=lambda: KeyedSemaphore(at_once=_PIECES_AT_ONCE, waiting=256, wait_s=30.0)
+    )
     """By drone."""
 
     async def list_directory(self, user: str, session: str, path: str) -> FileList:
-        async with self._asked_at(user, session) as at:
-            asked = await self._ask(at, "listFiles", c.ListFiles(project=at.project, path=path), c.FilesListed)
+        async with self._located(user, session) as location:
+            asked = await self._ask(
+                location, "listFiles", c.ListFiles(project=location.project, path=path), c.FilesListed
+            )
         return asked.files
 
     async def find(self, user: str, session: str, query: str, limit: int) -> FoundFiles:
-        async with self._asked_at(user, session) as at:
-            ask = c.FindFiles(project=at.project, query=query, limit=limit)
-            return (await self._ask(at, "findFiles", ask, c.FilesFound)).found
+        async with self._located(user, session) as location:
+            ask = c.FindFiles(project=location.project, query=query, limit=limit)
+            return (await self._ask(location, "findFiles", ask, c.FilesFound)).found
 
-    async def read(self, user: str, session: str, path: str, known: Collection[str] = ()) -> Content:
+    async def read(self, user: str, session: str, path: str, known: Collection[str] = ()) -> FileContent:
         """The file, whole and of one version; without its bytes when that is among those `known`, or `*` is."""
         try:
-            async with self._asked_at(user, session) as at, asyncio.timeout(_READ_S):
+            async with self._located(user, session) as location, asyncio.timeout(_READ_S):
                 for _ in range(_TRIES):
                     try:
-                        content = await self._read(at, path, known)
+                        content = await self._read(location, path, known)
                     except Conflict as exc:
                         if exc.code is not ErrorCode.FILE_CHANGED:
                             raise
@@ -117,47 +121,47 @@ class Files:
 
     async def write(self, user: str, session: str, path: str, version: str | None, data: bytes) -> SavedFile:
         """Saves what was edited from `version`; null makes a new file."""
-        async with self._asked_at(user, session) as at:
+        async with self._located(user, session) as location:
             encoded = (await asyncio.to_thread(base64.b64encode, data)).decode()
-            ask = c.WriteFile(project=at.project, path=path, version=version, data=encoded)
-            async with self._writing.taken(at.drone):
-                return (await self._ask(at, "writeFile", ask, c.FileWritten, _CHANGE_S)).file
+            ask = c.WriteFile(project=location.project, path=path, version=version, data=encoded)
+            async with self._writing.hold(location.drone):
+                return (await self._ask(location, "writeFile", ask, c.FileWritten, _CHANGE_S)).file
 
     async def rename(self, user: str, session: str, new: RenameFile) -> None:
-        async with self._asked_at(user, session) as at:
-            ask = c.RenameProjectFile(project=at.project, path=new.path, to=new.to)
-            await self._ask(at, "renameFile", ask, c.Done, _CHANGE_S)
+        async with self._located(user, session) as location:
+            ask = c.RenameProjectFile(project=location.project, path=new.path, to=new.to)
+            await self._ask(location, "renameFile", ask, c.Done, _CHANGE_S)
 
     async def delete(self, user: str, session: str, path: str, version: str | None, *, recursive: bool) -> DeletedFiles:
-        async with self._asked_at(user, session) as at:
-            ask = c.DeleteFile(project=at.project, path=path, version=version, recursive=recursive)
-            return (await self._ask(at, "deleteFile", ask, c.FilesDeleted, _CHANGE_S)).deleted
+        async with self._located(user, session) as location:
+            ask = c.DeleteFile(project=location.project, path=path, version=version, recursive=recursive)
+            return (await self._ask(location, "deleteFile", ask, c.FilesDeleted, _CHANGE_S)).deleted
 
     @asynccontextmanager
-    async def _asked_at(self, user: str, session_id: str) -> AsyncIterator[_At]:
+    async def _located(self, user: str, session_id: str) -> AsyncIterator[_Location]:
         """Where the session's files are, while one of those who ask that drone is this."""
         session = await self.store.sessions.owned(user, session_id)
         drone = await drone_of(self.store, session)
-        at = _At(user, drone.id, await order_project(self.store, session))
-        async with self._asking.taken(at.drone):
-            yield at
+        location = _Location(user, drone.id, await order_project(self.store, session))
+        async with self._asking.hold(location.drone):
+            yield location
 
-    async def _read(self, at: _At, path: str, known: Collection[str]) -> Content | None:
+    async def _read(self, location: _Location, path: str, known: Collection[str]) -> FileContent | None:
         """None when the pieces do not make the version that the drone named: it changed in between."""
-        ask = c.ReadFile(project=at.project, path=path)
-        first = await self._piece(at, ask)
+        ask = c.ReadFile(project=location.project, path=path)
+        first = await self._piece(location, ask)
         if first.version in known or "*" in known:
-            return Content(first.version, None)
+            return FileContent(first.version, None)
         if first.size_bytes > MAX_READ_BYTES:
             raise TooLarge(f"Files of {MAX_READ_BYTES // 1024**2} MiB at most are shown; look at it in a terminal.")
         if first.size_bytes <= c.MAX_CHUNK_BYTES:
             version, data = await asyncio.to_thread(_joined, await asyncio.to_thread(_decoded, [first.data]))
         else:
-            async with self._whole.taken(at.user):
-                version, data = await self._rest(at, ask, first)
-        return Content(version, data) if version == first.version else None
+            async with self._whole.hold(location.user):
+                version, data = await self._rest(location, ask, first)
+        return FileContent(version, data) if version == first.version else None
 
-    async def _rest(self, at: _At, ask: c.ReadFile, first: c.FileRead) -> tuple[str, bytes]:
+    async def _rest(self, location: _Location, ask: c.ReadFile, first: c.FileRead) -> tuple[str, bytes]:
         """The version and the bytes of what begins with the piece `first`."""
         pieces = await asyncio.to_thread(_decoded, [first.data])
         offsets = range(c.MAX_CHUNK_BYTES, first.size_bytes, c.MAX_CHUNK_BYTES)
@@ -165,21 +169,23 @@ class Files:
             rest = [ask.replace(offset=offset, version=first.version) for offset in batch]
             try:
                 async with asyncio.TaskGroup() as asking:
-                    asked = [asking.create_task(self._piece(at, each)) for each in rest]
+                    asked = [asking.create_task(self._piece(location, each)) for each in rest]
             except* GadgetError as group:
                 raise group.exceptions[0] from None
             pieces += await asyncio.to_thread(_decoded, [task.result().data for task in asked])
         return await asyncio.to_thread(_joined, pieces)
 
-    async def _piece(self, at: _At, ask: c.ReadFile) -> c.FileRead:
-        async with self._pieces.taken(at.drone):
-            return await self._ask(at, "readFile", ask, c.FileRead)
+    async def _piece(self, location: _Location, ask: c.ReadFile) -> c.FileRead:
+        async with self._pieces.hold(location.drone):
+            return await self._ask(location, "readFile", ask, c.FileRead)
 
-    async def _ask(self, at: _At, event: str, ask: WireModel, reply: type[Reply], timeout: float = _ANSWER_S) -> Reply:
+    async def _ask(
+        self, location: _Location, event: str, ask: WireModel, reply: type[Reply], timeout: float = _ANSWER_S
+    ) -> Reply:
         try:
-            return await self.rooms.ask_drone(at.drone, event, ask, reply, timeout=timeout)
+            return await self.rooms.ask_drone(location.drone, event, ask, reply, timeout=timeout)
         except Conflict as exc:
-            raise _as_asked(exc) from exc
+            raise _as_rest_error(exc) from exc
 
 
 def _decoded(pieces: list[str]) -> list[bytes]:
@@ -197,7 +203,7 @@ def _joined(pieces: list[bytes]) -> tuple[str, bytes]:
     return hashlib.sha256(data).hexdigest(), data
 
 
-def _as_asked(refused: Conflict) -> GadgetError:
+def _as_rest_error(refused: Conflict) -> GadgetError:
     """What a drone refused, as the kind of error that it would be had it been refused here."""
     match refused.code:
         case ErrorCode.NOT_FOUND:

@@ -10,26 +10,26 @@ from gadget_api.errors import TooMany
 
 
 @dataclass
-class _Line:
+class _Waiters:
     free: asyncio.Semaphore
     waiting: int = 0
     """Those who are at it, too."""
 
 
 @dataclass(frozen=True)
-class Slots:
+class KeyedSemaphore:
     """In one process."""
 
     at_once: int
     waiting: int
     wait_s: float
-    _lines: dict[str, _Line] = field(default_factory=dict, init=False)
+    _lines: dict[str, _Waiters] = field(default_factory=dict, init=False)
     """By key; one that nobody uses is not kept."""
 
     @asynccontextmanager
-    async def taken(self, key: str) -> AsyncIterator[None]:
+    async def hold(self, key: str) -> AsyncIterator[None]:
         """Raises TooMany when too many wait already, or it takes too long."""
-        line = self._lines.setdefault(key, _Line(asyncio.Semaphore(self.at_once)))
+        line = self._lines.setdefault(key, _Waiters(asyncio.Semaphore(self.at_once)))
         if line.waiting >= self.at_once + self.waiting:
             raise _too_many()
         line.waiting += 1

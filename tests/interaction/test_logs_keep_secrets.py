@@ -120,10 +120,10 @@ async def test_no_log_and_no_file_holds_a_secret(loud_web: Web, tmp_path: Path) 
                     await raw.send(broken)
             running.append(await drone_with_password(tmp_path, user))
 
-            async def let_go() -> bool | None:
+            async def release() -> bool | None:
                 return None if list((drone.gadget / "journal").iterdir()) else True
 
-            await until(let_go)
+            await until(release)
         finally:
             for each in running:
                 each.stop()

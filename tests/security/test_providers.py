@@ -16,7 +16,7 @@ from gadget_ai.testing.server import ScriptedServer
 from gadget_api.errors import GadgetError, InvalidInput
 from gadget_api.providers import NewProvider, ProviderChanges
 from gadget_code.providers.addresses import check_address
-from gadget_code.store.database import Store, open_store
+from gadget_code.store.database import MongoStore, open_store
 from gadget_code.store.vault import Vault
 from tests.gadget_code.peers import a_web, problem
 from tests.harness import User, Web
@@ -140,7 +140,7 @@ async def test_a_key_goes_with_its_url(user: User, change: dict[str, Any], hint:
     assert changed.json()["apiKeyHint"] == hint
 
 
-async def test_a_key_is_encrypted_and_bound_to_its_record(store: Store) -> None:
+async def test_a_key_is_encrypted_and_bound_to_its_record(store: MongoStore) -> None:
     new = NewProvider.model_validate({"name": "n", "apiType": "openai", "baseUrl": "http://h/v1", "apiKey": KEY})
     provider = await store.providers.create("u", new)
     assert await store.providers.key_of(provider) == KEY

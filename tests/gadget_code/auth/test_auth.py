@@ -13,7 +13,7 @@ from gadget_api.model import utc_now
 from gadget_api.tokens import TokenKind
 from gadget_code.auth.login_limits import LoginLimits
 from gadget_code.auth.passwords import Passwords
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 from gadget_code.store.tokens import IDE_IDLE, IDE_LIFE
 from gadget_code.store.users import OWNER_ID
 
@@ -135,7 +135,7 @@ async def test_the_memory_of_failures_is_bounded() -> None:
     assert len(limits._failures) == len(limits._known) == 10_000
 
 
-async def test_a_token_is_kept_as_its_hash_alone(store: Store) -> None:
+async def test_a_token_is_kept_as_its_hash_alone(store: MongoStore) -> None:
     token, expires_at = await store.tokens.issue("u", TokenKind.IDE)
     [document] = await store.tokens.collection.find({}).to_list()
     assert document["_id"] == hashlib.sha256(token.encode()).hexdigest()
@@ -159,7 +159,7 @@ async def test_a_token_is_kept_as_its_hash_alone(store: Store) -> None:
     ],
 )
 async def test_a_token_ends_with_its_time_or_with_disuse(
-    store: Store, kind: TokenKind, field: str, age: timedelta, stands: bool
+    store: MongoStore, kind: TokenKind, field: str, age: timedelta, stands: bool
 ) -> None:
     token, _ = await store.tokens.issue("u", kind)
     await store.tokens.collection.update_one({"user": "u"}, {"$set": {field: utc_now() - age}})
@@ -168,7 +168,7 @@ async def test_a_token_ends_with_its_time_or_with_disuse(
     assert (await store.tokens.identify(token) is not None) is stands
 
 
-async def test_using_a_token_keeps_it(store: Store) -> None:
+async def test_using_a_token_keeps_it(store: MongoStore) -> None:
     token, _ = await store.tokens.issue("u", TokenKind.IDE)
     await store.tokens.collection.update_one({}, {"$set": {"usedAt": utc_now() - timedelta(hours=11)}})
     assert await store.tokens.identify(token) is not None
@@ -176,7 +176,7 @@ async def test_using_a_token_keeps_it(store: Store) -> None:
     assert utc_now() - document["usedAt"] < timedelta(minutes=1)
 
 
-async def test_a_sign_in_link_works_once_however_many_try(store: Store) -> None:
+async def test_a_sign_in_link_works_once_however_many_try(store: MongoStore) -> None:
     token, _ = await store.tokens.issue("u", TokenKind.SIGN_IN)
     taken = await asyncio.gather(*(store.tokens.take_sign_in(token) for _ in range(10)))
     assert sorted(filter(None, taken)) == ["u"]
@@ -187,7 +187,7 @@ async def test_a_sign_in_link_works_once_however_many_try(store: Store) -> None:
     assert await store.tokens.take_sign_in(late) is None
 
 
-async def test_a_drone_token_belongs_to_the_workspace_that_used_it_first(store: Store) -> None:
+async def test_a_drone_token_belongs_to_the_workspace_that_used_it_first(store: MongoStore) -> None:
     token, _ = await store.tokens.issue("u", TokenKind.DRONE)
     hashed = hashlib.sha256(token.encode()).hexdigest()
     bound = await asyncio.gather(*(store.tokens.bind_drone(hashed, f"d{n}") for n in range(5)))
@@ -198,7 +198,7 @@ async def test_a_drone_token_belongs_to_the_workspace_that_used_it_first(store: 
     assert await store.tokens.bind_drone(hashed, identity.drone)
 
 
-async def test_the_owner_is_made_once_however_many_try(store: Store) -> None:
+async def test_the_owner_is_made_once_however_many_try(store: MongoStore) -> None:
     async def bootstrap(n: int) -> bool:
         try:
             await store.users.create(f"owner{n}@localhost", None, display_name="Owner", user_id=OWNER_ID)

@@ -15,7 +15,7 @@ from gadget_api.model import iso, utc_now
 from gadget_api.turns import ChatTurn, Prompts
 from gadget_code.recording.projection import after_event
 from gadget_code.recording.recorder import ASKED_S
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 from gadget_code.store.events import StoredEvent
 from tests.gadget_code.peers import Played, PlayedDrone, a_session, a_turn, a_web, an_inquiry, problem
 from tests.harness import Ide, User, until
@@ -350,23 +350,23 @@ def _asks(turn: ChatTurn, inquiry: dict[str, Any], seq: int = 1) -> tuple[Any, S
     return event, StoredEvent(seq, turn.epoch, event.type, event.model_dump_json())
 
 
-async def test_an_inquiry_of_an_event_that_does_not_come_to_count_is_found_and_withdrawn(store: Store) -> None:
+async def test_an_inquiry_of_an_event_that_does_not_come_to_count_is_found_and_withdrawn(store: MongoStore) -> None:
     turn = await store.turns.insert(_turn())
     inquiry = an_inquiry({"_id": turn.id, "session": "s", "user": "u"})
     event, stored = _asks(turn, inquiry)
     late = turn.replace(epoch=0)
     assert not await store.record(late, [stored], after_event(late, event, None), [], [event])
-    assert await store.inquiries.doubtful() == []  # not yet: its event may be on its way
+    assert await store.inquiries.unconfirmed() == []  # not yet: its event may be on its way
     await store.inquiries.collection.update_one({}, {"$set": {"store.keptAt": utc_now() - timedelta(minutes=2)}})
-    [(doubtful, seq)] = await store.inquiries.doubtful()
-    assert (doubtful.id, seq) == (inquiry["_id"], 1)
-    disowned = await store.inquiries.disown(doubtful)
+    [(unconfirmed, seq)] = await store.inquiries.unconfirmed()
+    assert (unconfirmed.id, seq) == (inquiry["_id"], 1)
+    disowned = await store.inquiries.retract(unconfirmed)
     assert disowned is not None
     assert disowned.status == "withdrawn"
-    assert await store.inquiries.untaken(turn) == []
+    assert await store.inquiries.undelivered_to(turn) == []
 
 
-async def test_a_repeat_leaves_an_answered_inquiry_as_it_is(store: Store) -> None:
+async def test_a_repeat_leaves_an_answered_inquiry_as_it_is(store: MongoStore) -> None:
     turn = await store.turns.insert(_turn())
     event, stored = _asks(turn, an_inquiry({"_id": turn.id, "session": "s", "user": "u"}))
     after = after_event(turn, event, None)
@@ -379,7 +379,7 @@ async def test_a_repeat_leaves_an_answered_inquiry_as_it_is(store: Store) -> Non
     assert (kept.status, kept.answer) == ("answered", answer)
 
 
-async def test_waiting_for_an_answer_is_no_work(store: Store) -> None:
+async def test_waiting_for_an_answer_is_no_work(store: MongoStore) -> None:
     first = await store.turns.insert(_turn(id="1" * 24, last_seq=5))
     await store.turns.collection.update_one(
         {"_id": first.id},
@@ -389,6 +389,6 @@ async def test_waiting_for_an_answer_is_no_work(store: Store) -> None:
             }
         },
     )
-    await store.turns.waited(first, 60_000)
+    await store.turns.add_waited(first, 60_000)
     spent = await store.turns.spent_before(_turn(id="2" * 24))
     assert (spent.steps, spent.tokens, spent.usd, spent.minutes) == (3, 15, 0.5, 1.0)

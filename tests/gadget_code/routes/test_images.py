@@ -9,7 +9,7 @@ import httpx
 from gadget_api.ids import new_id
 from gadget_api.images import MAX_IMAGE_BYTES, ImageRef
 from gadget_api.model import utc_now
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 from tests.gadget_code.http.test_image_types import GIF, PNG
 from tests.gadget_code.peers import Played, PlayedDrone, a_session, problem
 from tests.harness import User, Web
@@ -83,7 +83,7 @@ def _ref(data: bytes) -> ImageRef:
     return ImageRef(id=new_id(), media_type="image/png", size_bytes=len(data), width=1, height=1)
 
 
-async def test_an_image_that_nothing_names_expires_and_one_that_is_named_does_not(store: Store) -> None:
+async def test_an_image_that_nothing_names_expires_and_one_that_is_named_does_not(store: MongoStore) -> None:
     used, unused = (
         await store.images.put("u", "1", _ref(b"x"), b"x"),
         await store.images.put("u", "2", _ref(b"y"), b"y"),
@@ -94,7 +94,7 @@ async def test_an_image_that_nothing_names_expires_and_one_that_is_named_does_no
     assert "expireAt" not in documents[used.id]
     assert documents[unused.id]["expireAt"] - utc_now() > timedelta(hours=23)
     await store.images.put("u", "1", _ref(b"x"), b"x")
-    await store.images.let_go("u", [used.id])
+    await store.images.release("u", [used.id])
     document = await store.images.collection.find_one({"_id": used.id})
     assert document is not None
     assert "expireAt" in document

@@ -8,7 +8,7 @@ import pytest
 
 from gadget_api.errors import Conflict
 from gadget_api.ids import new_id
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 from tests.gadget_code.peers import PlayedDrone, RawSocket, a_session, a_turn, is_processing, problem
 from tests.harness import User, Web
 
@@ -114,12 +114,12 @@ async def test_rights_are_given_and_taken(admin: User, user: User) -> None:
     problem(await admin.http.patch(f"/users/{new_id()}", json={"isAdmin": True}), 404, "notFound")
 
 
-async def admins(store: Store, count: int) -> list[str]:
+async def admins(store: MongoStore, count: int) -> list[str]:
     made = [await store.users.create(f"{n}@example.org", None, display_name="n", is_admin=True) for n in range(count)]
     return [user.id for user in made]
 
 
-async def test_there_is_always_an_administrator_however_many_give_up_at_once(store: Store) -> None:
+async def test_there_is_always_an_administrator_however_many_give_up_at_once(store: MongoStore) -> None:
     for _ in range(5):
         await store.users.collection.delete_many({})
         ids = await admins(store, 4)
@@ -131,7 +131,7 @@ async def test_there_is_always_an_administrator_however_many_give_up_at_once(sto
         assert any(isinstance(result, Exception) for result in done)
 
 
-async def test_the_last_administrator_is_not_removed_while_there_are_others(store: Store) -> None:
+async def test_the_last_administrator_is_not_removed_while_there_are_others(store: MongoStore) -> None:
     [only] = await admins(store, 1)
     other = await store.users.create("x@example.org", None, display_name="x")
     with pytest.raises(Conflict, match="only administrator"):

@@ -13,7 +13,7 @@ from gadget_api.ids import new_id
 from gadget_api.model import utc_now
 from gadget_api.sessions import ChatSession
 from gadget_code.sessions.claims import CLAIM_S, RESTORE_S
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 from gadget_drone.checkpoints.limits import Limits
 from tests.gadget_code.peers import (
     PlayedDrone,
@@ -224,7 +224,7 @@ async def while_files_are_restored(
 
 async def is_held_back(user: User, turn: dict[str, Any]) -> None:
     async def is_said() -> bool | None:
-        return "taken back" in ((await user.get(f"/turns/{turn['_id']}"))["statusReason"] or "") or None
+        return "revert or redo" in ((await user.get(f"/turns/{turn['_id']}"))["statusReason"] or "") or None
 
     await until(is_said)
 
@@ -331,7 +331,7 @@ def test_who_asks_for_a_restore_waits_longer_than_it_may_take_and_has_the_sessio
     assert limits.restore_s + limits.diff_s < RESTORE_S < CLAIM_S
 
 
-async def test_a_claim_runs_out_and_is_given_up_by_who_has_it(store: Store) -> None:
+async def test_a_claim_runs_out_and_is_given_up_by_who_has_it(store: MongoStore) -> None:
     base = {"id": new_id(), "created_at": utc_now(), "user": "u", "name": "n", "project": "p", "provider": "v"}
     session = await store.sessions.insert(ChatSession.model_validate({**base, "selected_model": "m"}))
 
@@ -344,11 +344,11 @@ async def test_a_claim_runs_out_and_is_given_up_by_who_has_it(store: Store) -> N
     assert await store.sessions.claim(session.id, "one", 60.0) == session
     assert await is_claimed()
     assert await store.sessions.claim(session.id, "two", 60.0) is None
-    await store.sessions.give_up(session.id, "two")
+    await store.sessions.release_claim(session.id, "two")
     assert await is_claimed()
     # Its process died.
     await store.sessions.collection.update_one({}, {"$set": {"store.claim.until": utc_now() - timedelta(seconds=1)}})
     assert not await is_claimed()
     assert await store.sessions.claim(session.id, "two", 60.0) == session
-    await store.sessions.give_up(session.id, "two")
+    await store.sessions.release_claim(session.id, "two")
     assert not await is_claimed()

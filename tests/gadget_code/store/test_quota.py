@@ -12,7 +12,7 @@ from gadget_api.ids import new_id
 from gadget_api.images import ImageRef
 from gadget_code.sessions.deletion import delete_orphans
 from gadget_code.store.blobs import PART_BYTES, BlobStore
-from gadget_code.store.database import Store, open_store
+from gadget_code.store.database import MongoStore, open_store
 from gadget_code.store.images import ImageStore
 from gadget_code.store.quota import MB, Quota
 from tests.gadget_code.peers import PlayedDrone, a_finished_turn, a_session, a_web, problem
@@ -20,7 +20,7 @@ from tests.harness import User, Web
 
 
 @pytest.fixture
-async def small(settings_for: Any) -> AsyncIterator[Store]:
+async def small(settings_for: Any) -> AsyncIterator[MongoStore]:
     """A store in which each user may keep 1 MB."""
     async with open_store(settings_for(storage_mb=1)) as opened:
         yield opened
@@ -31,7 +31,7 @@ def image(data: bytes) -> ImageRef:
     return ImageRef(id=new_id(), media_type="image/png", size_bytes=len(data), width=1, height=1)
 
 
-async def test_outputs_and_images_share_one_quota_and_each_user_has_an_own(small: Store) -> None:
+async def test_outputs_and_images_share_one_quota_and_each_user_has_an_own(small: MongoStore) -> None:
     await small.blobs.put("u", "t", "b", 0, bytes(MB - 10))
     await small.images.put("u", "1", image(b"12345678"), b"12345678")
     with pytest.raises(StorageFull, match="Delete sessions"):
@@ -44,7 +44,7 @@ async def test_outputs_and_images_share_one_quota_and_each_user_has_an_own(small
     assert (used.blob_bytes, used.image_bytes, used.max_bytes) == (MB - 8, 8, MB)
 
 
-async def test_what_is_there_already_is_taken_again_when_the_quota_is_used_up(small: Store) -> None:
+async def test_what_is_there_already_is_taken_again_when_the_quota_is_used_up(small: MongoStore) -> None:
     await small.blobs.put("u", "t", "b", 0, bytes(MB - 8))
     await small.images.put("u", "1", image(b"12345678"), b"12345678")
     await small.images.put("u", "1", image(b"12345678"), b"12345678")
@@ -62,7 +62,7 @@ async def test_a_blob_that_does_not_fit_leaves_no_part(settings_for: Any) -> Non
         await store.database.client.drop_database(store.database.name)
 
 
-async def test_of_many_at_once_through_two_processes_as_many_are_kept_as_fit(small: Store) -> None:
+async def test_of_many_at_once_through_two_processes_as_many_are_kept_as_fit(small: MongoStore) -> None:
     other = Quota(small.database, MB)
     second = BlobStore(small.blobs.collection, other), ImageStore(small.images.collection, other)
     size = MB // 8
@@ -87,7 +87,7 @@ async def test_of_many_at_once_through_two_processes_as_many_are_kept_as_fit(sma
     assert (await small.quota.used("u")).bytes == MB
 
 
-async def test_a_process_that_dies_while_it_adds_leaves_nothing(small: Store) -> None:
+async def test_a_process_that_dies_while_it_adds_leaves_nothing(small: MongoStore) -> None:
     class Died(BaseException):
         pass
 

@@ -9,11 +9,11 @@ from pymongo import AsyncMongoClient, WriteConcern
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 
 from gadget_api.errors import Unavailable
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 from gadget_code.store.events import EventStore
 from gadget_code.store.records import Document
 from gadget_code.store.turns import TurnStore
-from gadget_code.store.write_batcher import Together
+from gadget_code.store.write_batcher import WriteBatcher
 from tests.gadget_code.store.test_turns import deltas, turn
 
 
@@ -26,10 +26,10 @@ async def test_one_goes_at_once_and_what_comes_meanwhile_goes_together() -> None
         await go.wait()
         return [ValueError("three") if item == 3 else item * 10 for item in items]
 
-    together = Together(write)
-    first = asyncio.create_task(together.do(1))
+    together = WriteBatcher(write)
+    first = asyncio.create_task(together.write(1))
     await asyncio.sleep(0)
-    others = [asyncio.create_task(together.do(n)) for n in (2, 3, 4, 5)]
+    others = [asyncio.create_task(together.write(n)) for n in (2, 3, 4, 5)]
     await asyncio.sleep(0)
     others[3].cancel()
     go.set()
@@ -38,7 +38,7 @@ async def test_one_goes_at_once_and_what_comes_meanwhile_goes_together() -> None
     assert [done[0], done[2]] == [20, 40]
     assert isinstance(done[1], ValueError)
     assert written == [[1], [2, 3, 4]]
-    assert await together.do(6) == 60
+    assert await together.write(6) == 60
 
 
 async def test_what_fails_as_a_whole_is_told_to_all_and_the_next_is_tried() -> None:
@@ -49,10 +49,10 @@ async def test_what_fails_as_a_whole_is_told_to_all_and_the_next_is_tried() -> N
             raise OSError("away")
         return list(items)
 
-    together = Together(write)
-    assert {type(e) for e in await asyncio.gather(*map(together.do, range(5)), return_exceptions=True)} == {OSError}
+    together = WriteBatcher(write)
+    assert {type(e) for e in await asyncio.gather(*map(together.write, range(5)), return_exceptions=True)} == {OSError}
     fails = False
-    assert await asyncio.gather(*map(together.do, range(5))) == list(range(5))
+    assert await asyncio.gather(*map(together.write, range(5))) == list(range(5))
 
 
 async def test_what_is_too_heavy_goes_in_parts() -> None:
@@ -62,8 +62,8 @@ async def test_what_is_too_heavy_goes_in_parts() -> None:
         sizes.append(len(items))
         return list(items)
 
-    together = Together(write, weight=lambda item: item)
-    await asyncio.gather(*(together.do(3 * 1024 * 1024) for _ in range(4)))
+    together = WriteBatcher(write, weight=lambda item: item)
+    await asyncio.gather(*(together.write(3 * 1024 * 1024) for _ in range(4)))
     assert sizes == [1, 1, 1, 1]
 
 
@@ -80,7 +80,7 @@ class _Counted(CommandListener):
 
 
 async def test_many_turns_at_once_ask_the_database_a_few_times_and_each_learns_its_own(
-    store: Store, mongodb_url: str
+    store: MongoStore, mongodb_url: str
 ) -> None:
     made = [await store.turns.insert(turn(status="processing", epoch=1)) for _ in range(50)]
     counted = _Counted()
@@ -94,7 +94,7 @@ async def test_many_turns_at_once_ask_the_database_a_few_times_and_each_learns_i
     assert len([name for name in counted.names if name not in ("hello", "endSessions")]) <= 4, counted.names
 
 
-async def test_of_many_turns_at_once_those_that_went_on_meanwhile_learn_so(store: Store) -> None:
+async def test_of_many_turns_at_once_those_that_went_on_meanwhile_learn_so(store: MongoStore) -> None:
     made = [await store.turns.insert(turn(status="processing", epoch=1)) for _ in range(50)]
     late = made[::5]  # not as they were read any more
     for one in late:
@@ -105,7 +105,7 @@ async def test_of_many_turns_at_once_those_that_went_on_meanwhile_learn_so(store
         assert (await store.turns.owned("u", one.id)).last_seq == 1
 
 
-async def test_what_no_majority_has_is_not_stored(store: Store) -> None:
+async def test_what_no_majority_has_is_not_stored(store: MongoStore) -> None:
     made = await store.turns.insert(turn(status="processing", epoch=1))
     # Of the one server that there is, two are asked for.
     alone = store.database.events.with_options(write_concern=WriteConcern(2, wtimeout=1000))
@@ -117,7 +117,7 @@ async def test_what_no_majority_has_is_not_stored(store: Store) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 40])
-async def test_events_of_an_epoch_before_are_taken_over_one_by_one(store: Store, n: int) -> None:
+async def test_events_of_an_epoch_before_are_taken_over_one_by_one(store: MongoStore, n: int) -> None:
     made = [await store.turns.insert(turn(status="processing", epoch=1)) for _ in range(n)]
     await asyncio.gather(*(store.events.put(one.id, deltas(1)) for one in made))
     fenced = [await store.turns.fence(one) for one in made]

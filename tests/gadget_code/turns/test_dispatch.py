@@ -9,7 +9,7 @@ from gadget_api.model import utc_now
 from gadget_api.sessions import ChatSession, SessionLock
 from gadget_api.turns import Waiting
 from gadget_api.workspace import WorkspaceMode
-from gadget_code.turns.dispatch import Wait, candidate_drones
+from gadget_code.turns.dispatch import WaitReason, candidate_drones
 
 
 def drone(id: str, **fields: Any) -> DroneRegistration:
@@ -35,7 +35,7 @@ def session(**fields: Any) -> ChatSession:
     return ChatSession(**{**base, "selected_model": "m", **fields})
 
 
-def ids(found: tuple[list[DroneRegistration], Wait | None]) -> list[str]:
+def ids(found: tuple[list[DroneRegistration], WaitReason | None]) -> list[str]:
     assert found[1] is None
     return [d.id for d in found[0]]
 

@@ -9,7 +9,7 @@ import pytest
 
 from gadget_api.errors import TooMany
 from gadget_api.ids import new_id
-from gadget_code.workspaces.keyed_semaphore import Slots
+from gadget_code.workspaces.keyed_semaphore import KeyedSemaphore
 from tests.gadget_code.peers import PlayedDrone, a_session, problem
 from tests.harness import Ide, User, until
 
@@ -148,12 +148,12 @@ async def test_what_is_typed_to_a_drone_that_does_not_answer_is_in_the_way_of_no
 
 
 async def test_so_many_at_a_time_the_rest_waits_and_the_last_are_sent_away() -> None:
-    slots = Slots(at_once=2, waiting=2, wait_s=30.0)
+    slots = KeyedSemaphore(at_once=2, waiting=2, wait_s=30.0)
     go, running, most = asyncio.Event(), 0, 0
 
     async def work(key: str) -> None:
         nonlocal running, most
-        async with slots.taken(key):
+        async with slots.hold(key):
             running += 1
             most = max(most, running)
             await go.wait()
@@ -170,9 +170,9 @@ async def test_so_many_at_a_time_the_rest_waits_and_the_last_are_sent_away() -> 
     go.set()
     await asyncio.gather(*tasks[:4], other)
     assert (running, slots._lines) == (0, {})
-    impatient = Slots(at_once=1, waiting=1, wait_s=0.01)
-    async with impatient.taken("ada"):
+    impatient = KeyedSemaphore(at_once=1, waiting=1, wait_s=0.01)
+    async with impatient.hold("ada"):
         with pytest.raises(TooMany):
-            async with impatient.taken("ada"):
+            async with impatient.hold("ada"):
                 pass
     assert impatient._lines == {}
