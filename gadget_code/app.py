@@ -67,7 +67,8 @@ _RESOURCES = (
 
 
 def create_app(settings: Settings, store: MongoStore) -> ASGIApp:
-    """The whole web service: REST, the socket, the browser IDE. Its background work lives as long as its lifespan."""
+    """Builds the whole web service: REST, the socket, the browser IDE. Its background tasks live as long as its
+    lifespan."""
     sockets = SocketServer(list(settings.origins), _manager(settings))
     api = create_api()
 
@@ -95,12 +96,12 @@ def create_app(settings: Settings, store: MongoStore) -> ASGIApp:
 
 
 def create_api() -> FastAPI:
-    """The REST side alone, without anything behind it: what `docs/reference/openapi.json` is made from."""
+    """Builds the REST API without a running service. `docs/reference/openapi.json` is generated from it."""
     api = FastAPI(
         title="Gadget Code",
         version=importlib.metadata.version("gadget-code"),
         openapi_url="/openapi.json",
-        docs_url=None,  # its page loads scripts from elsewhere
+        docs_url=None,  # the docs page loads scripts from another host
         redoc_url=None,
         responses={
             422: {"model": Problem, "description": "The request cannot be taken"},
@@ -119,7 +120,7 @@ def create_api() -> FastAPI:
 
 
 def _manager(settings: Settings) -> LocalManager:
-    """With Redis there may be more than one web process."""
+    """Returns the Socket.IO manager. Several web processes share their rooms through Redis."""
     if settings.redis_url is None:
         return LocalManager()
     try:

@@ -1,5 +1,5 @@
-"""`gadget-code`: what may be said to it. What a command does is in `commands`, imported when one runs: `--help` and
-wrong usage load neither asyncio nor pydantic."""
+"""The arguments of `gadget-code`. The commands are in `commands`, which is imported when one runs: `--help` and wrong
+usage load neither asyncio nor pydantic."""
 
 import argparse
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ LEVELS = ("plan", "ask", "autoEdit", "full")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0 done, 1 failed, 2 wrong usage."""
+    """Returns the exit status: 0 success, 1 failure, 2 wrong usage."""
     arguments = _parser().parse_args(argv)
-    from gadget_code.commands import run  # with asyncio and pydantic: five times what a parser takes
+    from gadget_code.commands import run  # with asyncio and pydantic, which take five times as long to load as argparse
 
     return run(arguments)
 
@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_resources(commands: Any) -> None:
-    """What a prompt needs, each a group of actions that are functions of `client.resources`."""
+    """Adds the groups of actions. Each action is a function of `client.resources`."""
 
     def action(group: Any, name: str, function: str, summary: str) -> argparse.ArgumentParser:
         parser: argparse.ArgumentParser = group.add_parser(name, help=summary)

@@ -1,4 +1,4 @@
-"""The commands of `gadget-code`, as `cli` reads them. What one alone needs is imported when it runs."""
+"""The commands of `gadget-code`. Each imports what only it needs when it runs."""
 
 import argparse
 import asyncio
@@ -16,7 +16,7 @@ from gadget_api.loading import BESIDE_SOCKETIO, REDIS, loading, without
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs the command `arguments.run`; the exit status."""
+    """Runs the command `arguments.run` and returns the exit status."""
     try:
         if arguments.env_file is not None:
             _load_env_file(arguments.env_file)
@@ -29,13 +29,13 @@ def run(arguments: argparse.Namespace) -> int:
     except ModuleNotFoundError as exc:
         print(f"gadget-code: {exc.name} is not installed; pip install 'gadget-code[web]' brings it.", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # the reader of our output has gone
+    except BrokenPipeError:  # the reader of the output is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 
 def _load_env_file(path: Path) -> None:
-    """Sets what the file names and the environment does not. Raises GadgetError."""
+    """Sets the variables of the file that the environment does not set. Raises GadgetError."""
     from gadget_api.errors import InvalidInput
 
     try:
@@ -64,7 +64,7 @@ def _settings(**overrides: Any) -> Any:
 
 
 def _complete(work: Coroutine[Any, Any, Any]) -> Any:
-    """Runs `work` on uvloop where there is one."""
+    """Runs `work` on uvloop, where uvloop is available."""
     if sys.platform == "win32":
         return asyncio.run(work)
     import uvloop
@@ -77,7 +77,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
     settings = _settings(host=arguments.host, port=arguments.port)
     set_up_logs(settings.log_level, settings.log_format)
-    # aiohttp is for python-socketio's client.
+    # Only python-socketio's client uses aiohttp.
     beside = (*BESIDE_SOCKETIO, "aiohttp", *(REDIS if settings.redis_url is None else ()))
     with loading(), without(*beside):
         from gadget_code.server.serve import serve
@@ -93,7 +93,7 @@ def _up(arguments: argparse.Namespace) -> int:
 
     allow_private = None if "GADGET_ALLOW_PRIVATE_URLS" in os.environ else True
     settings = _settings(port=arguments.port, allow_private_urls=allow_private)
-    # The terminal is for the person here; what the parts have to say beyond warnings goes to their log files.
+    # The terminal is for the user. The drone and MongoDB log to their own files.
     set_up_logs("warning" if settings.log_level == "info" else settings.log_level, settings.log_format)
     options = UpOptions(
         workspace=(arguments.workspace or Path.cwd()).absolute(),

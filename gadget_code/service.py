@@ -1,4 +1,4 @@
-"""The parts of a running web service, made once and passed on."""
+"""The parts of a running web service, built once and passed on."""
 
 from dataclasses import dataclass
 

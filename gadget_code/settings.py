@@ -1,4 +1,4 @@
-"""Settings of the web service, from the environment (`GADGET_*`), built once at the entry and passed on."""
+"""Settings of the web service, from the environment (`GADGET_*`); built once at the entry and passed on."""
 
 import ipaddress
 import json
@@ -22,7 +22,7 @@ def default_data_dir() -> Path:
 
 
 class Settings(BaseSettings):
-    """What an operator may set. Each is the environment variable `GADGET_` + its name in capitals."""
+    """An operator's settings. Each is the environment variable `GADGET_` + its name in capitals."""
 
     model_config = SettingsConfigDict(env_prefix="GADGET_", extra="ignore", frozen=True, hide_input_in_errors=True)
 
@@ -139,7 +139,7 @@ class Settings(BaseSettings):
 
     @property
     def origin(self) -> str:
-        """The origin that users open: of `public_url`, or of the address bound."""
+        """The origin that users open: of `public_url`, or of the bound address."""
         if self.public_url is not None:
             return _origin(self.public_url)
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -151,13 +151,13 @@ class Settings(BaseSettings):
 
     @property
     def origins(self) -> tuple[str, ...]:
-        """Every origin a browser may come from, exactly."""
+        """The origins that browsers may come from."""
         own = [f"http://{name}:{self.port}" for name in LOOPBACK_NAMES] if self.is_loopback else []
         return tuple(dict.fromkeys([self.origin, *self.allowed_origins, *own]))
 
     @property
     def host_names(self) -> frozenset[str]:
-        """Every `Host` (without port) that is answered."""
+        """The values of `Host` (without port) that are served."""
         names = {urlsplit(origin).netloc.rpartition("@")[2] for origin in self.origins}
         return frozenset(name if name.endswith("]") else name.rpartition(":")[0] or name for name in names)
 

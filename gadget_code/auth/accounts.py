@@ -1,4 +1,4 @@
-"""`gadget-code user`: accounts, straight in the store, for whoever runs the install."""
+"""`gadget-code user`: manages accounts directly in the database, for the operator of the install."""
 
 from pydantic import ValidationError
 
@@ -10,7 +10,7 @@ from gadget_code.store.database import MongoStore, open_store
 
 
 async def add_user(settings: Settings, email: str, password: str, *, is_admin: bool) -> User:
-    """Raises InvalidInput for an address or password that will not do, Conflict for one that is taken."""
+    """Raises InvalidInput for an invalid address or password, Conflict when the address is taken."""
     try:
         new = Registration.model_validate({"email": email, "password": password})
     except ValidationError as exc:
@@ -30,7 +30,8 @@ async def list_users(settings: Settings) -> list[User]:
 
 
 async def remove_user(settings: Settings, email: str) -> None:
-    """Removes the account and ends its sign-ins and drones; what it made stays, unreachable."""
+    """Removes the account, and ends its sign-ins and drones. Its projects and sessions stay in the database; nobody can
+    reach them."""
     async with open_store(settings, join=True) as store:
         user = await store.users.by_email(email)
         if user is None:
@@ -40,8 +41,8 @@ async def remove_user(settings: Settings, email: str) -> None:
 
 
 async def close_account(store: MongoStore, user: User) -> None:
-    """Removes it: nobody signs in to it from here on, and whoever has is cut off; its drones are not yet. Raises
+    """Removes the account and revokes its sign-ins. Its drone tokens stay valid until the caller revokes them. Raises
     Conflict for the last administrator."""
     await store.users.remove(user.id)
-    # Second: one that was signing in finds the account gone.
+    # After the removal: a sign-in that runs at the same time then finds no account.
     await store.tokens.revoke_sign_ins(user.id)

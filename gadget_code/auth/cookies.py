@@ -1,4 +1,4 @@
-"""The two halves of a browser's token: a cookie and a key that the page keeps (`store/tokens.py` says why)."""
+"""The two halves of a browser's token: a cookie and a key that the page stores (`store/tokens.py` explains why)."""
 
 COOKIE = "gadget_session"
 PAGE_HEADER = "X-Gadget-Page"

@@ -1,8 +1,8 @@
-"""How often a password may be guessed, and by whom.
+"""Limits on sign-in attempts.
 
-Nobody can lock another person out. Failures count against the address that they come from: ten for one account, fifty
-in all. Guesses that are spread over many addresses are slowed down per account, not refused, and an address that has
-signed in to the account before does not even wait.
+Nobody can lock another person out. Failures count against the client's address: ten per account, fifty in all. Attempts
+from many addresses at one account are delayed, not refused. An address that signed in to the account before is not
+delayed.
 """
 
 import asyncio
@@ -18,15 +18,15 @@ _WINDOW_S = 15 * 60
 _PER_ACCOUNT_AND_ADDRESS = 10
 _PER_ADDRESS = 50
 _PER_ACCOUNT = 50
-"""Past that, addresses that never signed in to the account take turns."""
+"""Above this, addresses that never signed in to the account are delayed, one after the other."""
 _TURN_S = 2.0
 _MAX_WAITING = 5
 _MAX_KEYS = 10_000
 
 
 class LoginLimits:
-    """Counts failures of the last 15 minutes, in this process. An attempt counts from its start, so that many at once
-    are no way around; one that succeeds is taken back."""
+    """Counts failures of the last 15 minutes in this process. An attempt counts from its start, so that parallel
+    attempts do not get around the limit; a success removes it again."""
 
     def __init__(
         self,
@@ -37,13 +37,13 @@ class LoginLimits:
         self._sleep = sleep
         self._failures: OrderedDict[Hashable, list[float]] = OrderedDict()
         self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
-        """Accounts and the networks that they signed in from, the latest last."""
+        """Accounts with the networks that they signed in from, the latest last."""
         self._next_turn: OrderedDict[str, float] = OrderedDict()
-        """When the next attempt at an account may go on that waits for its turn."""
+        """Account -> when its next delayed attempt may start."""
 
     async def attempt(self, account: str, address: str) -> None:
-        """Counts an attempt, and waits where the account is being guessed from many addresses. Raises TooMany when
-        this address has failed too often, and when too many wait already."""
+        """Counts an attempt, and waits when the account is attacked from many addresses. Raises TooMany when this
+        address has failed too often, or too many attempts wait already."""
         network = network_of(address)
         is_known = (account, network) in self._known
         here, anywhere, by_anyone = keys = _keys(account, network)
@@ -61,7 +61,7 @@ class LoginLimits:
             await self._sleep(wait_s)
 
     def succeeded(self, account: str, address: str) -> None:
-        """Takes the attempt back."""
+        """Removes the attempt from the count."""
         here, *others = _keys(account, network_of(address))
         self._failures.pop(here, None)
         for key in others:
@@ -69,7 +69,7 @@ class LoginLimits:
                 failures.pop()
 
     def signed_in(self, account: str, address: str) -> None:
-        """From here on the account's attempts from there are not slowed down."""
+        """Exempts the account's later attempts from this network from the delay."""
         network = network_of(address)
         self._known[account, network] = None
         self._known.move_to_end((account, network))
@@ -85,7 +85,7 @@ class LoginLimits:
             )
 
     def _turn(self, account: str) -> float:
-        """Seconds until an attempt may go on. Raises TooMany when many wait."""
+        """Returns the seconds to wait before an attempt. Raises TooMany when too many wait."""
         now = self._clock()
         turn = max(now, self._next_turn.get(account, 0.0))
         if turn - now >= _MAX_WAITING * _TURN_S:

@@ -1,4 +1,4 @@
-"""What a turn asks, answered on the terminal that shows it."""
+"""Reads a user's answers to inquiries from the terminal that shows the turn."""
 
 import asyncio
 import os
@@ -16,14 +16,14 @@ _MAX_LINE_BYTES = 64 * 1024
 
 
 class AnswerReader:
-    """Reads answers from standard input, a line at a time, without a thread that nobody could stop."""
+    """Reads answers from standard input line by line. Uses no thread, because a thread that reads cannot be stopped."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
 
     async def ask(self, inquiry: Inquiry) -> Answer:
-        """Asks until there is an answer that fits. Raises EOFError when nobody is there to answer."""
-        # What was typed before the question was shown does not answer it.
+        """Asks until the answer is valid. Raises EOFError at the end of the input."""
+        # Discard what was typed before the question was shown.
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
         self._show(inquiry)
         while True:
@@ -51,14 +51,14 @@ class AnswerReader:
 
 
 def _how(inquiry: Inquiry) -> str:
-    """How an answer in words is given."""
+    """Explains how to answer in words."""
     if inquiry.kind is InquiryKind.APPROVAL:
         return f"A number. To deny it and tell the agent what to do instead: {DENY} and your words."
     return "A number, or your answer in words."
 
 
 def _understood(inquiry: Inquiry, line: str) -> Answer:
-    """A number is a choice, and so is its name; `3 because ...` is a choice with words to it."""
+    """Parses a line: a choice's number or id, `3 because ...` for a choice with words, or words alone."""
     first, _, rest = line.strip().partition(" ")
     known = {choice.id: choice.id for choice in inquiry.choices}
     known |= {str(number): choice.id for number, choice in enumerate(inquiry.choices, 1)}
@@ -91,7 +91,7 @@ async def _line() -> str:
 
 
 def answer_reader(terminal: TerminalRenderer, *, is_json: bool) -> Callable[[Inquiry], Awaitable[Answer]] | None:
-    """Asks where a person is at the terminal; None where not."""
+    """Returns the function that asks the person at the terminal; None when there is no person."""
     if is_json or not (sys.stdin.isatty() and terminal.console.is_terminal):
         return None
     asking = AnswerReader(terminal.console)

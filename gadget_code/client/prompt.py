@@ -1,4 +1,4 @@
-"""`gadget-code prompt`: one turn, streamed."""
+"""`gadget-code prompt`: runs one turn and shows its stream."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -26,17 +26,17 @@ _MOST_NAME = 60
 class PromptOptions:
     text: str
     project: str | None = None
-    """A slug; by default the newest project."""
+    """A slug. Default: the newest project."""
     session: str | None = None
-    """An id; by default a new session."""
+    """An id. Default: a new session."""
     go_on: bool = False
-    """In the project's newest session."""
+    """Use the project's newest session."""
     drone: str | None = None
-    """A name; by default any that fits."""
+    """A name. Default: any drone that is suitable."""
     model: str | None = None
-    """A model's id or `provider/id`; by default what the newest session uses."""
+    """A model's id or `provider/id`. Default: the model of the newest session."""
     level: str | None = None
-    """What the agent may do without asking; by default the session's, and for a new one the account's."""
+    """The permission level. Default: the session's; for a new session the account's."""
 
 
 Ask = Callable[[Inquiry], Awaitable[Answer]]
@@ -49,9 +49,9 @@ async def run_prompt(
     interrupts: asyncio.Event | None = None,
     ask: Ask | None = None,
 ) -> bool:
-    """Submits the prompt and shows the turn until it ends. Whether it finished well; raises GadgetError.
+    """Submits the prompt and shows the turn until it ends. Returns whether it succeeded. Raises GadgetError.
 
-    `ask` answers what the turn asks; without it somebody answers from elsewhere.
+    `ask` answers the turn's inquiries; without it the user answers from another client.
 
     `interrupts` is set at each Ctrl+C: the first cancels the turn, the second leaves it running (CancelledError).
     """
@@ -109,7 +109,7 @@ async def _shown(
                 renderer.waiting(now.status_reason)
         elif name in EVENT_TYPES and payload["turnId"] == turn.id:
             if name == "inquiryAnswered" and (task := asking.pop(payload["answer"]["inquiryId"], None)) is not None:
-                task.cancel()  # answered, here or elsewhere
+                task.cancel()  # it was answered, by this client or another
             if name == "inquiryAsked" and ask is not None:
                 inquiry = Inquiry.model_validate(payload["inquiry"])
                 asking[inquiry.id] = asyncio.create_task(_answer(watcher, ask, inquiry), name="asking")
@@ -121,7 +121,7 @@ async def _shown(
 
 
 async def _answer(watcher: Watcher, ask: Ask, inquiry: Inquiry) -> None:
-    with suppress(EOFError, GadgetError):  # nobody is here, or somebody else was quicker
+    with suppress(EOFError, GadgetError):  # the input has ended, or another client answered first
         answer = await ask(inquiry)
         await watcher.call("answerInquiry", AnswerInquiry(inquiry_id=inquiry.id, **dict(answer)))
 
@@ -131,7 +131,7 @@ async def _cancel_when(
 ) -> None:
     await interrupts.wait()
     interrupts.clear()
-    with suppress(GadgetError):  # over already, or the server is away: the next Ctrl+C leaves
+    with suppress(GadgetError):  # the turn is over, or the server is unreachable: the next Ctrl+C exits
         await watcher.call("cancelTurn", CancelTurn(turn_id=turn.id))
     await interrupts.wait()
     assert main is not None
@@ -161,7 +161,7 @@ async def _session(api: ApiClient, options: PromptOptions) -> ChatSession:
 
 
 def _name(prompt: str) -> str:
-    """Its first words, for a list of sessions."""
+    """Makes a session name of the prompt's first words."""
     words = " ".join(prompt.split())
     return words if len(words) <= _MOST_NAME else words[: _MOST_NAME - 1].rsplit(" ", 1)[0] + "…"
 
@@ -202,7 +202,7 @@ async def _drone_id(api: ApiClient, name: str) -> str:
 
 
 async def _model(api: ApiClient, wanted: str | None) -> tuple[str, str]:
-    """Provider and model for a new session."""
+    """Returns provider and model of a new session."""
     if wanted is None:
         async for session in api.items("/sessions"):
             return str(session["provider"]), str(session["selectedModel"])

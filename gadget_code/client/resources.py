@@ -1,4 +1,4 @@
-"""`gadget-code project`, `provider`, `turn`, `session` and `drone`: what a prompt needs, without a browser."""
+"""The `gadget-code` commands for projects, providers, turns, inquiries, sessions and drones."""
 
 import argparse
 import json
@@ -23,7 +23,7 @@ async def project_list(api: ApiClient, arguments: argparse.Namespace) -> None:
 
 
 async def provider_add(api: ApiClient, arguments: argparse.Namespace) -> None:
-    """Without --model the provider is asked for its models, and all are taken."""
+    """Without --model it adds all models that the provider lists."""
     new: dict[str, Any] = {"name": arguments.name, "apiType": arguments.type, "baseUrl": arguments.base_url}
     if arguments.key_stdin:
         new["apiKey"] = sys.stdin.readline().strip()
@@ -33,7 +33,7 @@ async def provider_add(api: ApiClient, arguments: argparse.Namespace) -> None:
         try:
             models = (await api.get(f"/providers/{provider['_id']}/models"))["items"]
         except GadgetError:
-            await api.delete(f"/providers/{provider['_id']}")  # nothing half-made
+            await api.delete(f"/providers/{provider['_id']}")  # leave no provider without models
             raise
     window = {"contextWindow": arguments.context_window} if arguments.context_window else {}
     entries = [{"name": model["id"], **model, **window} for model in models]
@@ -109,7 +109,7 @@ async def inquiry_answer(api: ApiClient, arguments: argparse.Namespace) -> None:
 
 
 async def session_list(api: ApiClient, arguments: argparse.Namespace) -> None:
-    """Those that are pinned first."""
+    """Lists pinned sessions first."""
     archived = "true" if arguments.archived else None
     sessions = [session async for session in api.items("/sessions", archived=archived)]
     sessions.sort(key=lambda session: session["pinnedAt"] is None)
@@ -201,12 +201,12 @@ async def drone_list(api: ApiClient, arguments: argparse.Namespace) -> None:
 
 
 async def drone_remove(api: ApiClient, arguments: argparse.Namespace) -> None:
-    """Revokes the drone's credential, too."""
+    """Removes the drone and revokes its credential."""
     await _remove(api, "/drones", "name", arguments)
 
 
 async def drone_token(api: ApiClient, arguments: argparse.Namespace) -> None:
-    """A credential for a new drone, told once."""
+    """Creates a credential for a new drone and shows it once."""
     made = await api.post("/drones/tokens", {"name": arguments.name})
     _say(arguments, made, f"GADGET_DRONE_TOKEN={made['token']}")
 
@@ -218,7 +218,7 @@ async def _remove(api: ApiClient, path: str, key: str, arguments: argparse.Names
 
 
 async def _the_one(api: ApiClient, path: str, key: str, wanted: str) -> dict[str, Any]:
-    """The one that has this name or id. Raises GadgetError."""
+    """Returns the item with this name or id. Raises GadgetError."""
     found = [item async for item in api.items(path) if wanted in (item[key], item["_id"])]
     if len(found) != 1:
         many = "several have" if found else "none has"

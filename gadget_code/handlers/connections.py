@@ -1,4 +1,4 @@
-"""The sockets of this process: who is on each, admitted by its token, watched for as long as it lives."""
+"""The connections of this process: authenticated by their token, and checked for as long as they live."""
 
 import asyncio
 import logging
@@ -22,25 +22,25 @@ log = logging.getLogger(__name__)
 
 _HANDSHAKE_S = 10.0
 _WATCH_S = 2.0
-_PRESENCE_EVERY = 2  # rounds of the watch: well within the 15 s of a drone's lease
+_PRESENCE_EVERY = 2  # passes of the watch: well within the 15 s of a drone's lease
 _RATE_PER_S = 50.0
 _BURST = 200.0
 _EVENTS_PER_S = 2_000.0
-"""A drone of ours sends an event at a time, and merges what comes meanwhile; it stays far below."""
+"""Far above what our drone sends: it waits for each event's reply and merges deltas meanwhile."""
 _EVENTS_BURST = 10_000.0
 MAX_ATTACHED = 64
-"""Terminals that one socket listens to: more than a drone has."""
+"""Terminals that one socket may attach to: more than a drone has."""
 
 
 @dataclass
 class Connection:
-    """One admitted socket."""
+    """An authenticated socket."""
 
     sid: str
     identity: Caller
     replay: asyncio.Task[None] | None = None
     terminals: dict[str, str] = field(default_factory=dict)
-    """The terminals that it is attached to, each with its drone."""
+    """Attached terminal -> its drone."""
     _requests: "_RateLimit" = field(default_factory=lambda: _RateLimit(_RATE_PER_S, _BURST))
     _events: "_RateLimit" = field(default_factory=lambda: _RateLimit(_EVENTS_PER_S, _EVENTS_BURST))
 
@@ -49,21 +49,21 @@ class Connection:
         return self.identity.kind is TokenKind.DRONE
 
     def spend(self) -> None:
-        """Counts one request. Raises TooMany past 50 a second."""
+        """Counts one request. Raises TooMany above 50 a second."""
         if self._requests.wait_s() > 0:
             raise TooMany("Too many requests on this connection; wait a second.")
         self._requests.take()
 
     async def pace(self) -> None:
-        """Counts one event of a turn, or output of a terminal; past 2,000 a second it waits, and nothing is read from
-        the drone meanwhile."""
+        """Counts one turn event or one terminal output. Above 2,000 a second it waits, and the drone's socket is not
+        read meanwhile."""
         if (wait_s := self._events.wait_s()) > 0:
             await asyncio.sleep(wait_s)
         self._events.take()
 
 
 class _RateLimit:
-    """So many in a second on average, and a burst at once."""
+    """A token bucket: a number per second on average, and a burst at once."""
 
     def __init__(self, rate_per_s: float, burst: float) -> None:
         self._rate_per_s = rate_per_s
@@ -72,7 +72,7 @@ class _RateLimit:
         self._counted_at = time.monotonic()
 
     def wait_s(self) -> float:
-        """Until one more may be taken; 0 for now."""
+        """Returns the seconds until the next `take`; 0 when it may happen now."""
         now = time.monotonic()
         self._left = min(self._burst, self._left + (now - self._counted_at) * self._rate_per_s)
         self._counted_at = now
@@ -87,7 +87,7 @@ class Connections:
         self._service = service
         self._by_sid: dict[str, Connection] = {}
         self._seen: dict[str, float] = {}
-        """When each socket, admitted or not, was first noticed (monotonic seconds)."""
+        """Engine.IO id -> when the socket was first seen (monotonic seconds), authenticated or not."""
 
     def __len__(self) -> int:
         return len(self._by_sid)
@@ -96,7 +96,7 @@ class Connections:
         return self._by_sid.get(sid)
 
     def attached(self) -> dict[str, set[str]]:
-        """The terminals that sockets of this process listen to, by drone."""
+        """Returns drone -> its terminals that sockets of this process are attached to."""
         found: dict[str, set[str]] = {}
         for connection in self._by_sid.values():
             for terminal, drone in connection.terminals.items():
@@ -104,21 +104,21 @@ class Connections:
         return found
 
     async def admit(self, sid: str, environ: dict[str, Any], auth: Any) -> None:
-        """The `connect` handler. Raises the refusal that the client is told."""
+        """Handles `connect`. Raises the refusal that the client receives."""
         try:
             identity = await self._identify(environ, auth if isinstance(auth, dict) else {})
             if identity.drone is not None:
                 await self._drone_is_here(identity.drone, sid)
         except GadgetError as exc:
             raise Refused(exc.message, exc.info.to_wire()) from exc
-        # Nothing is awaited from here to the client's welcome: nobody is told anything before it.
+        # No await from here to the client's welcome, so that the client receives no event before it.
         self._by_sid[sid] = Connection(sid, identity)
         room = user_room(identity.user) if identity.drone is None else drone_room(identity.drone)
         await self._service.sockets.enter_room(sid, room)
 
     async def _drone_is_here(self, drone_id: str, sid: str) -> None:
         for other in [c for c in self._by_sid.values() if c.identity.drone == drone_id]:
-            # The drone came back before its old connection was found dead.
+            # The drone reconnected before its old connection timed out.
             await self._service.sockets.abort_client(other.sid)
         drone = await self._service.store.drones.connected(drone_id, sid)
         if drone is None:
@@ -126,7 +126,7 @@ class Connections:
         await self._service.rooms.emit_to_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
 
     async def leave(self, sid: str, reason: str) -> None:
-        """The `disconnect` handler."""
+        """Handles `disconnect`."""
         connection = self._by_sid.pop(sid, None)
         if connection is None:
             return
@@ -149,7 +149,7 @@ class Connections:
             log.warning("drone %s is offline, which its presence will show later: %s", drone_id, exc.message)
 
     async def watch(self) -> None:
-        """Closes sockets whose token ended and those that never signed in, and says which drones are here."""
+        """Closes sockets that never authenticated or whose token ended, and renews the leases of connected drones."""
         round_ = 0
         while True:
             await asyncio.sleep(_WATCH_S)
@@ -165,7 +165,7 @@ class Connections:
                 log.warning("sockets are not checked now: %s", exc.message)
 
     async def _forget_closed(self) -> None:
-        """A socket that was cut while it signed in has nobody else to say that it left."""
+        """Removes sockets that were aborted during authentication: no `disconnect` event comes for them."""
         for sid in [sid for sid in self._by_sid if not self._service.sockets.is_open(sid)]:
             await self.leave(sid, "closed while it signed in")
 
@@ -184,7 +184,7 @@ class Connections:
             return
         live = await self._service.store.tokens.live(hashes)
         for connection in list(self._by_sid.values()):
-            # One that was admitted meanwhile was not asked about.
+            # A connection that was added meanwhile is not in `hashes`.
             if connection.identity.token_hash in hashes - live:
                 log.info("a socket was closed: its token was revoked or has expired")
                 await self._service.sockets.abort_client(connection.sid)
@@ -206,7 +206,7 @@ class Connections:
             if identity.drone is None:
                 raise NotAllowed("This drone token is not bound to a workspace yet; register first.")
         elif not environ.get("HTTP_ORIGIN"):
-            # A wrong origin was refused before; a missing one only a drone may have.
+            # A wrong origin was refused before. Only a drone may send none.
             raise NotAllowed(
                 f"An IDE connection must send the header `Origin: {self._service.settings.origin}`.",
                 ErrorCode.ORIGIN_NOT_ALLOWED,

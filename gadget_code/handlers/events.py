@@ -1,4 +1,4 @@
-"""What the web service does on each socket event. Registered from the protocol table; every one passes one door."""
+"""The handlers of socket events, registered from the protocol table. Every event passes `door`."""
 
 import asyncio
 import logging
@@ -32,7 +32,7 @@ Handler = Callable[[Connection, Any], Awaitable[WireModel | None]]
 
 
 def register(service: Service, connections: Connections) -> None:
-    """Puts a handler behind every event that a client may send."""
+    """Registers a handler for every event that a client may send."""
     ide = _IdeHandlers(service).table() | ide_terminals(service)
     drone = _DroneHandlers(service).table() | drone_terminals(service)
     from_ide = events_between(Peer.IDE, Peer.WEB)
@@ -44,7 +44,7 @@ def register(service: Service, connections: Connections) -> None:
     server.on("disconnect", connections.leave)
 
     async def door(name: str, sid: str, *arguments: Any) -> dict[str, Any]:
-        """The one way in: knows the socket, validates, answers. Nothing raised inside goes further."""
+        """The entry point of every event: finds the connection, validates, replies. No exception leaves it."""
         connection = connections.get(sid)
         try:
             if connection is None:
@@ -67,7 +67,7 @@ def register(service: Service, connections: Connections) -> None:
             reply = await (drone if connection.is_drone else ide)[name](connection, _validated(event, payload))
             return (reply or c.Done()).to_wire()
         except GadgetError as exc:
-            # Of these there are as many, and as long, as a client likes.
+            # A client can cause any number of these, of any length.
             level = logging.DEBUG if exc.code in _AT_WILL else logging.INFO
             log.log(level, "%.60r: %s", name, exc.code)
             return failure(exc)
@@ -140,7 +140,7 @@ class _IdeHandlers:
         answer = c.SessionSelected(
             session=session, turns=tuple(latest), lock=session.lock, workspace_mode=await self._mode_of(session)
         )
-        # It starts when this handler has answered: nothing is awaited before.
+        # The replay starts after this handler has replied: nothing is awaited before.
         connection.replay = self._service.background.start(
             self._service.replay.watch(connection.sid, session.id, position), f"replay of session {session.id}"
         )
@@ -197,7 +197,7 @@ class _IdeHandlers:
         assert session.lock is not None
         drone = await self._store.drones.find({"_id": session.lock.drone_id})
         if drone is not None and drone.status is not DroneStatus.OFFLINE:
-            # One that is away, or goes away just now, learns it with its next connection.
+            # An offline drone learns it when it connects again.
             with suppress(Unavailable):
                 unlock = c.UnlockSession(chat_session_id=session.id)
                 await self._rooms.call_drone(drone.id, "releaseSessionLock", unlock)
@@ -257,15 +257,15 @@ class _DroneHandlers:
         elif (drone := await reporting) is not None:
             if drone.turn is not None:
                 turn = await self._store.turns.find({"_id": drone.turn})
-            else:  # it has said meanwhile that it is free: then the mode is news of the drone, not of a turn
+            else:  # the drone has reported meanwhile that it is free, so the mode belongs to no turn
                 await self._rooms.emit_to_user(drone.user, "droneStatus", c.DroneStatusChanged(drone=drone))
         if turn is None:
             return
         changed = c.WorkspaceModeChanged(chat_session_id=turn.session, drone_id=drone_id, mode=ask.mode)
         await self._rooms.emit_to_user(turn.user, "workspaceMode", changed)
         if ask.turn_id is not None:
-            # Not in this handler: the drone has its answer first. It is asked something then, and its first event is to
-            # find everything ready.
+            # In the background: the drone gets its reply first. Only then can it answer requests, and its first event
+            # needs an open stream.
             expecting = self._service.recorder.open_stream(drone_id, connection.sid, turn)
             self._service.background.start(expecting, f"stream of turn {turn.id}")
             self._service.background.start(self._service.leases.turn_begun(turn), f"turn of drone {drone_id}")
@@ -284,14 +284,14 @@ class _DroneHandlers:
             return
         await self._rooms.emit_to_user(drone.user, "droneStatus", c.DroneStatusChanged(drone=drone))
         if ask.status is DroneStatus.AVAILABLE:
-            # Not in this handler: the drone's answer is read after it.
+            # In the background: the drone's reply can be read only after this handler returns.
             self._service.background.start(self._restore_lock(drone), f"lock of drone {drone.id}")
         elif ask.status is DroneStatus.BUSY:
-            # Nor this: it asks the drone something.
+            # In the background: it sends the drone requests.
             self._service.background.start(self._service.leases.drone_working(drone), f"turn of drone {drone.id}")
 
     async def _restore_lock(self, drone: DroneRegistration) -> None:
-        """A drone forgets its lock with its connection; the one that still holds it is told."""
+        """Locks the drone again for its session: a drone loses its lock with its connection."""
         session = await self._store.sessions.find({"user": drone.user, "lock.droneId": drone.id})
         if session is not None:
             with suppress(GadgetError):

@@ -1,7 +1,7 @@
-"""Terminals on the socket: requests of the IDE go to the session's drone, what the drone says to those who listen.
+"""Terminals: forwards the IDE's requests to the session's drone, and the drone's output to attached sockets.
 
-A socket may type into what it is attached to without being asked again whose it is: it was when it attached, a drone
-takes input for a terminal only with that terminal's own session, and a terminal ends with its session.
+Ownership is checked when a socket attaches, not at each input. That is enough: a drone accepts input only with the
+terminal's own session, and a terminal ends with its session.
 """
 
 import asyncio
@@ -26,17 +26,17 @@ Handler = Callable[[Connection, Any], Awaitable[WireModel | None]]
 
 
 def ide_terminals(service: Service) -> dict[str, Handler]:
-    """The handlers of the IDE's events."""
+    """Returns the handlers of the IDE's events."""
     return _IdeTerminals(service).table()
 
 
 def drone_terminals(service: Service) -> dict[str, Handler]:
-    """Those of a drone's."""
+    """Returns the handlers of a drone's events."""
     return _DroneTerminals(service).table()
 
 
 async def report_attached_terminals(service: Service, connections: Connections) -> None:
-    """Tells drones, in time, to which of their terminals sockets of this process listen."""
+    """Tells drones at intervals which of their terminals sockets of this process are attached to."""
     while True:
         await asyncio.sleep(HEARD_S / 3)
         for drone, terminals in connections.attached().items():
@@ -86,7 +86,8 @@ class _IdeTerminals:
 
     async def attach(self, connection: Connection, ask: t.AttachTerminal) -> t.TerminalAttached:
         drone = await self._drone(connection, ask)
-        # First in, so that nothing is said between the answer and this; who asks sorts it by offsets.
+        # Enter the room first, so that no output is lost between the reply and the room; the client orders output by
+        # offset.
         await self._enter(connection, drone, ask.terminal_id)
         try:
             return await self._rooms.ask_drone(drone, "attachTerminal", ask, t.TerminalAttached, timeout=CALL_S)

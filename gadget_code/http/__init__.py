@@ -1,1 +1,1 @@
-"""What every HTTP request and response passes: host, origin and size checks, problem documents, the IDE's files."""
+"""What every HTTP request passes: checks of host, origin and size; errors as problem documents; the IDE's files."""

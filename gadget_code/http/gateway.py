@@ -1,6 +1,6 @@
-"""What every request passes before a route sees it: host, origin, size; and what every answer carries.
+"""Checks host, origin and size of every request before a route sees it, and adds security headers to every response.
 
-Pure ASGI and outermost, so that it holds for the socket too: Socket.IO's own origin check does not stop DNS rebinding.
+Pure ASGI and outermost, so that it covers the socket too: Socket.IO's own origin check does not stop DNS rebinding.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
-    # Another port of this host shares the browser's cache: it takes nothing from there.
+    # Another port of this host shares the browser's cache; it must not read our resources from there.
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 
@@ -70,7 +70,7 @@ class Gateway:
     def _check_origin(self, headers: dict[str, str], *, is_socket: bool) -> None:
         origin = headers.get("origin")
         if origin is None:
-            # A program, or a browser's own page; a socket's missing origin is judged with its token.
+            # A program, or the browser's own page. A missing origin of a socket is checked with its token.
             refused = not is_socket and headers.get("sec-fetch-site") in ("cross-site", "same-site")
         else:
             refused = origin not in self._origins
@@ -106,7 +106,7 @@ class Gateway:
 
         async def with_headers(message: Message) -> None:
             if refused:
-                return  # the answer has gone out already
+                return  # the error response was sent already
             if message["type"] == "http.response.start":
                 present = {name for name, _ in message["headers"]}
                 message["headers"] = [*message["headers"], *((k, v) for k, v in _HEADERS if k not in present)]

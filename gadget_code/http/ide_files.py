@@ -1,7 +1,7 @@
-"""The browser IDE's files, as `ide/build.py` left them in `static/`.
+"""Serves the browser IDE's files, which `ide/build.py` writes to `static/`.
 
-What is in `assets/` has its content in its name and is kept for ever; `index.html` is asked for each time, and stands
-for every path that is a page of the IDE.
+File names in `assets/` contain a content hash, so browsers cache them for ever. `index.html` is revalidated each time,
+and is the response for every page of the IDE.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ from gadget_api.errors import ErrorCode, Unavailable
 STATIC = Path(__file__).parents[1] / "static"
 _KEPT_S = 365 * 24 * 3600
 _NOT_PAGES = frozenset({"api", "assets", "health", "metrics", "openapi.json", "socket.io"})
-"""Below these nothing is a page: what is missing there is missing. Nor is any name with a dot a page."""
+"""Paths below these are never pages, and neither are names with a dot: a missing one is a 404."""
 
 
 class IdeFiles(StaticFiles):
@@ -25,7 +25,7 @@ class IdeFiles(StaticFiles):
         self._directory = directory
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        if path.startswith(".") and path != ".":  # "." is the root; the others are the build's own notes
+        if path.startswith(".") and path != ".":  # "." is the root; other names with a dot are the build's own files
             raise HTTPException(404)
         try:
             answer = await super().get_response(path, scope)
@@ -44,6 +44,6 @@ class IdeFiles(StaticFiles):
 
 
 def _is_page(asked: str) -> bool:
-    """By the path as it was asked for, before anything in it was resolved."""
+    """Takes the requested path, before `..` and links in it are resolved."""
     names = asked.strip("/").split("/")
     return names[0] not in _NOT_PAGES and not any("." in name for name in names)

@@ -1,4 +1,4 @@
-"""What an image is, from its first bytes: its type and its size, without decoding a pixel of it."""
+"""Reads an image's type and size from its first bytes, without decoding pixels."""
 
 import struct
 from typing import Literal
@@ -13,7 +13,7 @@ _JPEG_ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
 
 
 def image_of(data: bytes) -> tuple[ImageType, int, int] | None:
-    """The type, width and height of a PNG, JPEG, GIF or WebP; None for anything else, or a damaged header."""
+    """Returns type, width and height of a PNG, JPEG, GIF or WebP; None for anything else or a damaged header."""
     try:
         found = _image_of(data)
     except (struct.error, IndexError):

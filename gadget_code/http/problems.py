@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem documents. The door of HTTP: whatever a route raises is answered here."""
+"""Turns every error that a route raises into an RFC 9457 problem document."""
 
 import logging
 
@@ -17,7 +17,7 @@ _SENTENCES = {
 }
 
 _MAX_PLACE = 100
-"""Characters of a field's name: one that nobody knows is the caller's own, of any length."""
+"""Characters of a field's name: the name of an unknown field comes from the caller and may be of any length."""
 
 _BY_STATUS = {
     401: ErrorCode.NOT_AUTHENTICATED,
@@ -38,7 +38,7 @@ def problem_response(error: GadgetError) -> Response:
 
 
 def handle_errors(app: FastAPI) -> None:
-    """Makes every error of `app` a problem document."""
+    """Registers the error handlers on `app`."""
 
     async def known(_: Request, error: Exception) -> Response:
         assert isinstance(error, GadgetError)
@@ -48,7 +48,7 @@ def handle_errors(app: FastAPI) -> None:
 
     async def invalid(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        # Where and why, never the input: it may be a password.
+        # Place and reason, never the input: it may be a password.
         problems = "; ".join(f"{_place(e['loc'])}: {_reason(e['msg'])}" for e in error.errors()[:5])
         return problem_response(InvalidInput(f"The request is not right: {problems}."))
 
@@ -59,7 +59,7 @@ def handle_errors(app: FastAPI) -> None:
         return _response(error.status_code, "The request cannot be taken", detail, code, dict(error.headers or {}))
 
     async def left(_: Request, error: Exception) -> Response:
-        # In the middle of its body: nobody reads what is answered, or it was told already that this is too much.
+        # The client left in the middle of its body, or got its error response already. Nobody reads this one.
         return problem_response(InvalidInput("The request ended too early."))
 
     async def unexpected(_: Request, error: Exception) -> Response:

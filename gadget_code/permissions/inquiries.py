@@ -1,4 +1,4 @@
-"""What a running turn asks its user: answered once, from any client, and brought to the drone until it has taken it."""
+"""A turn's inquiries: answered once, from any client; the answer is delivered until the drone has confirmed it."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 _LOOKS = 20
 _LOOK_AGAIN_S = 0.1
-"""Two seconds in all: events are relayed at once, and stored a few milliseconds later."""
+"""Two seconds in all: a client sees an event at once, and it is stored a few milliseconds later."""
 
 
 class InquiryAnswers:
@@ -29,8 +29,8 @@ class InquiryAnswers:
         self._background = background
 
     async def answer(self, user: str, inquiry_id: str, answer: Answer) -> Inquiry:
-        """Takes the user's answer: when this returns, a majority has it. The first one counts, and the same again is no
-        other. Raises NotFound, InvalidInput, and Conflict when it was closed otherwise."""
+        """Stores the user's answer; a majority has it when this returns. The first answer counts. The same answer again
+        succeeds. Raises NotFound, InvalidInput, and Conflict when the inquiry was closed in another way."""
         inquiry = await self._stored(user, inquiry_id)
         if problem := inquiry.check(answer):
             raise InvalidInput(problem)
@@ -44,13 +44,13 @@ class InquiryAnswers:
         else:
             inquiry = answered
             await self.emit_changed(inquiry)
-        # Again, too: whoever took it the first time may have died before it had done this.
+        # Also for a repeated answer: the process that stored the first may have died before this.
         await self._save_rule(inquiry, answer)
         self._background.start(self.deliver(inquiry), f"answer to inquiry {inquiry.id}")
         return inquiry
 
     async def _stored(self, user: str, inquiry_id: str) -> Inquiry:
-        """The user's inquiry. One that a client was just shown may be on its way to the database still. Raises
+        """Returns the user's inquiry. Waits for one that a client was just shown and that is not stored yet. Raises
         NotFound."""
         for _ in range(_LOOKS):
             try:
@@ -60,11 +60,11 @@ class InquiryAnswers:
         return await self._store.inquiries.owned(user, inquiry_id)
 
     async def emit_changed(self, inquiry: Inquiry) -> None:
-        """Every client of the user learns where it stands."""
+        """Emits the inquiry's state to the user's clients."""
         await self._rooms.emit_to_user(inquiry.user, "inquiryChanged", InquiryChanged(inquiry=inquiry))
 
     async def deliver(self, inquiry: Inquiry) -> None:
-        """Brings the answer to the turn's drone; where that fails, the drone gets it with its next connection."""
+        """Sends the answer to the turn's drone. When that fails, the drone gets it with its next connection."""
         turn = await self._store.turns.find({"_id": inquiry.turn})
         if turn is None or turn.status.is_over or turn.drone is None or inquiry.answer is None:
             return
@@ -75,13 +75,14 @@ class InquiryAnswers:
             log.info("an answer to turn %s waits: %s", turn.id, exc.message)
 
     async def redeliver(self, turn: ChatTurn) -> None:
-        """For a drone that is back, or has just taken the turn; what it has is no news to it."""
+        """Sends unconfirmed answers again to a drone that reconnected or has just taken the turn. The drone ignores
+        duplicates."""
         for inquiry in await self._store.inquiries.undelivered_to(turn):
             await self.deliver(inquiry)
 
     async def check(self) -> None:
-        """Looks for what nobody answered in time, for answers that have not arrived, for what a turn that is over
-        still asks, and for what a process that died left behind."""
+        """Expires overdue inquiries, delivers answers that have not arrived, withdraws inquiries of turns that are
+        over, and resolves what a dead process left."""
         for inquiry in await self._store.inquiries.overdue():
             expired = await self._store.inquiries.expire(inquiry)
             if expired is not None:
@@ -96,7 +97,7 @@ class InquiryAnswers:
             await self._resolve_unconfirmed(inquiry, seq)
 
     async def withdraw(self, turn: ChatTurn) -> None:
-        """The turn is over: it waits for nothing."""
+        """Withdraws the inquiries of a turn that is over."""
         for inquiry in await self._store.inquiries.withdraw(turn):
             await self.emit_changed(inquiry)
 
@@ -112,7 +113,7 @@ class InquiryAnswers:
             await self.emit_changed(disowned)
 
     async def _check_rule_limit(self, inquiry: Inquiry, answer: Answer) -> None:
-        """Raises InvalidInput when the rule that the answer brings has no room any more."""
+        """Raises InvalidInput when the answer adds a rule and the session or project has the maximum number already."""
         rule = _rule_of(inquiry, answer)
         if rule is None:
             return
@@ -127,7 +128,7 @@ class InquiryAnswers:
         return (await self._store.projects.owned(inquiry.user, session.project)).rules
 
     async def _save_rule(self, inquiry: Inquiry, answer: Answer) -> None:
-        """An approval for longer than once becomes a rule, and what is trusted stays trusted."""
+        """Saves the rule of an approval for longer than once, and what a project trusts."""
         if inquiry.kind is InquiryKind.TRUST and answer.choice == FOR_PROJECT and inquiry.trust is not None:
             with suppress(NotFound):
                 session = await self._store.sessions.owned(inquiry.user, inquiry.session)
@@ -151,10 +152,10 @@ class InquiryAnswers:
 
 
 def _rule_of(inquiry: Inquiry, answer: Answer) -> Rule | None:
-    """What the answer allows from now on."""
+    """Returns the rule that the answer adds."""
     if inquiry.kind is not InquiryKind.APPROVAL or answer.choice not in (FOR_SESSION, FOR_PROJECT):
         return None
-    # The drone says it; nothing but an approval of what it asked for may come of an answer.
+    # The rule comes from the drone. It may only allow what the user approves.
     return inquiry.rule if inquiry.rule is not None and inquiry.rule.decision is Decision.ALLOW else None
 
 

@@ -1,5 +1,5 @@
-"""What the agent may do in a session: its level, and the rules of install, user, project and session together. What is
-changed while a turn runs reaches its drone at once."""
+"""Policies: the session's permission level, with the rules of install, user, project and session. A change reaches the
+drone of a running turn at once."""
 
 import asyncio
 import logging
@@ -23,11 +23,11 @@ log = logging.getLogger(__name__)
 
 _KNOWN_OFFERS = 1000
 _AGAIN_S = (1.0, 2.0, 4.0, 8.0)
-"""When a drone that is connected did not answer; one that comes back is told anyway."""
+"""Waits before a connected drone that did not reply gets the policy again. A drone that reconnects gets it anyway."""
 
 
 async def policy_of(store: MongoStore, session: ChatSession) -> Policy:
-    """Raises NotFound when the session's project or user is gone."""
+    """Raises NotFound when the session's project or user does not exist any more."""
     project, user, install = await asyncio.gather(
         store.projects.owned(session.user, session.project), store.users.get(session.user), store.install.rules()
     )
@@ -55,34 +55,35 @@ class Policies:
         self._rooms = rooms
         self._background = background
         self._pushing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """By turn: a drone is told in the order in which things were changed."""
+        """Turn -> lock, so that a drone receives changes in their order."""
         self._offered: OrderedDict[tuple[str, int], Policy] = OrderedDict()
-        """By turn and epoch: what its order says, until it begins."""
+        """(turn, epoch) -> the policy in its work order, until the turn begins."""
 
     def remember_offer(self, turn: ChatTurn, policy: Policy) -> None:
-        """The turn's drone gets this policy with its order."""
+        """Remembers that the drone gets this policy with its work order."""
         self._offered[turn.id, turn.epoch] = policy
         if len(self._offered) > _KNOWN_OFFERS:
             self._offered.popitem(last=False)
 
     async def changed(self, of: Mapping[str, Any]) -> None:
-        """Something changed that the turns `of` this session, project or user go by: their drones are told."""
+        """Sends the new policy to the drones of running turns that match `of`: a session, project or user that has
+        changed."""
         for turn in await self._store.turns.unfinished({**of, "status": ChatTurnStatus.PROCESSING}):
             self._background.start(self._push(turn), f"policy of turn {turn.id}")
 
     async def send_at_begin(self, turn: ChatTurn) -> None:
-        """`tell` for a turn that begins: nothing, where its order was made here and says what it may do now."""
+        """Sends the policy when a turn begins, unless this process sent the same one with the work order."""
         await self._send(turn, self._offered.pop((turn.id, turn.epoch), None))
 
     async def send(self, turn: ChatTurn) -> None:
-        """Tells the turn's drone what it may do now. Raises GadgetError when it cannot be told."""
+        """Sends the turn's current policy to its drone. Raises GadgetError when the drone does not take it."""
         await self._send(turn, None)
 
     async def _send(self, turn: ChatTurn, told: Policy | None) -> None:
         if turn.drone is None:
             return
         async with self._pushing.setdefault(turn.id, asyncio.Lock()):
-            # Somebody may change it, through whatever process, while the drone is told.
+            # Another process may change the policy while the drone receives this one.
             while (policy := await self._now(turn)) != told:
                 await self._rooms.call_drone(turn.drone, "setPolicy", SetPolicy(turn_id=turn.id, policy=policy))
                 told = policy

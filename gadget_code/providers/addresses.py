@@ -1,4 +1,4 @@
-"""Requests that go out to an address a user gave: only where it may lead."""
+"""Checks the addresses of outgoing requests to URLs that users enter."""
 
 import asyncio
 import socket
@@ -11,8 +11,8 @@ _RESOLVE_S = 5.0
 
 
 async def check_address(url: str, *, allow_private: bool) -> tuple[str, ...]:
-    """The addresses `url` leads to. Raises InvalidInput when it is not http(s), or leads to a loopback, private or
-    otherwise not public address and that is not allowed. An unknown host is refused only when it is connected to."""
+    """Returns the addresses that `url` resolves to. Raises InvalidInput when the scheme is not http(s), or an address
+    is not public and that is not allowed. Returns none for an unknown host; the connection then fails."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidInput("The URL must begin with http:// or https://.", ErrorCode.URL_NOT_ALLOWED)
@@ -21,7 +21,7 @@ async def check_address(url: str, *, allow_private: bool) -> tuple[str, ...]:
         found = await asyncio.wait_for(
             loop.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM), _RESOLVE_S
         )
-    except (OSError, TimeoutError, ValueError):  # ValueError: no name at all, such as one with a NUL
+    except (OSError, TimeoutError, ValueError):  # ValueError: an invalid name, such as one with a NUL
         return ()
     addresses = tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
     if not allow_private and not all(is_public(address) for address in addresses):

@@ -1,4 +1,4 @@
-"""Which models a provider has: one small request per API. (The web service has no model SDK.)"""
+"""Lists a provider's models: one small request per API. (The web service has no model SDK.)"""
 
 import asyncio
 import ipaddress
@@ -17,7 +17,8 @@ _MAX_BYTES = 4 * 1024 * 1024
 
 
 async def list_models(provider: Provider, key: str | None, *, allow_private: bool) -> ListedModels:
-    """Asks the provider. Raises InvalidInput for an address or key it does not take, Unavailable when it is away."""
+    """Requests the list. Raises InvalidInput for an address that is not allowed or a key that the provider refuses,
+    Unavailable when the provider does not answer."""
     addresses = await check_address(provider.base_url, allow_private=allow_private)
     if not addresses:
         raise Unavailable(ErrorCode.MODEL_UNREACHABLE, f"{provider.name}: no such host; check its base URL.")
@@ -50,14 +51,14 @@ async def list_models(provider: Provider, key: str | None, *, allow_private: boo
 
 
 def _openai_model(entry: dict[str, Any]) -> ListedModel:
-    # vLLM says max_model_len, OpenRouter context_length.
+    # vLLM names it max_model_len, OpenRouter context_length.
     window = entry.get("context_length") or entry.get("max_model_len")
     return ListedModel(id=entry["id"], context_window=window if isinstance(window, int) else None)
 
 
 async def _get(url: str, address: str, headers: dict[str, str]) -> Any:
-    """The JSON at `url`, fetched from the address that was checked, so that a second answer of the name server cannot
-    lead elsewhere. Redirects are not followed."""
+    """Fetches the JSON at `url` from the address that was checked, so that a second DNS answer cannot lead elsewhere.
+    Follows no redirects."""
     parts = urlsplit(url)
     pinned = httpx.URL(url).copy_with(host=f"[{address}]" if ":" in address else address)
     headers = {**headers, "Host": parts.netloc}

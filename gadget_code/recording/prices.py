@@ -1,4 +1,4 @@
-"""What the models of a turn cost."""
+"""The prices of a turn's models."""
 
 import asyncio
 
@@ -8,8 +8,8 @@ from gadget_code.store.database import MongoStore
 
 
 async def prices_of(store: MongoStore, turn: ChatTurn) -> dict[str, ModelPrice | None]:
-    """By the provider's name of each model: the turn's own, and those that its session falls back to. None: nobody said
-    what it costs. Where two providers have a model of the same name, the one that is asked first counts."""
+    """Returns model name -> price, for the turn's model and its session's fallbacks; None when the price is unknown.
+    When two providers have a model of the same name, the first one in that order counts."""
     session, price = await asyncio.gather(
         store.sessions.find({"_id": turn.session}), _price(store, turn.user, turn.provider, turn.llm)
     )

@@ -1,4 +1,5 @@
-"""What a turn's events add up to: a pure fold, so that the turn document can always be made again from its events."""
+"""Folds a turn's events into the turn document: a pure function, so that the document can be rebuilt from its
+events."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,16 +28,16 @@ from gadget_api.turns import ChatTurn, ChatTurnStatus
 def after_events(
     turn: ChatTurn, events: Sequence[TurnEvent], price: Callable[[TurnEvent], ModelPrice | None]
 ) -> ChatTurn:
-    """`turn` with its next events taken in, at least one."""
+    """Returns `turn` after its next events, at least one."""
     for event in events[:-1]:
-        if event.type not in DELTA_TYPES:  # of those, a number is all that stays
+        if event.type not in DELTA_TYPES:  # deltas change nothing but the number
             turn = after_event(turn, event, price(event))
     return after_event(turn, events[-1], price(events[-1]))
 
 
 def after_event(turn: ChatTurn, event: TurnEvent, price: ModelPrice | None) -> ChatTurn:
-    """`turn` with its next event taken in. `price` is the model's, or None."""
-    # Not validated again: an event was, and deltas are many.
+    """Returns `turn` after its next event. `price` is the model's, or None."""
+    # Without validation: the event was validated, and deltas are many.
     changes: dict[str, Any]
     match event:
         case Step():
@@ -74,16 +75,18 @@ def after_event(turn: ChatTurn, event: TurnEvent, price: ModelPrice | None) -> C
 
 
 def _before(first: CheckpointTaken) -> str | None:
-    """The files before a turn's first checkpoint; null when that has files and nothing to hold them against."""
+    """Returns the checkpoint of the files before the turn. None when the first checkpoint has files but no parent."""
     if first.parent is not None:
         return first.parent
     return first.checkpoint_id if first.file_count == 0 else None
 
 
 def last_event(turn: ChatTurn, status: ChatTurnStatus, message: str, error: ErrorInfo | None) -> WorkOrderComplete:
-    """The event that ends `turn` now, when no drone can: the turn is cancelled while it waits, or cannot start."""
+    """Returns the event that ends `turn` now, when no drone can: the turn is cancelled while it waits, or cannot
+    start."""
     now = utc_now()
-    # Another process may have made the turn, so the time of day is all there is; it may have been set back since.
+    # The turn may come from another process, so only the time of day is available; the clock may have been set back
+    # since.
     duration_ms = max(0, int((now - turn.created_at).total_seconds() * 1000))
     return WorkOrderComplete(
         turn_id=turn.id,

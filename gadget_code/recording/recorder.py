@@ -1,9 +1,9 @@
-"""The recorder: takes the events of running turns in order, relays each at once, stores them in small groups,
-acknowledges what is stored, and keeps the turn documents true. The last event of a turn is relayed when it is stored:
-nobody sees an end that another may still forestall.
+"""Records the events of running turns: accepts them in order, relays each at once, stores them in small groups,
+acknowledges what is stored, and updates the turn document. Relays a turn's last event only when it is stored, because
+another process may still end the turn first.
 
-A stream's memory is bounded by the drone, which sends no more than a window of unacknowledged events: when MongoDB is
-slow or away, acknowledgements stop and so does the drone.
+The drone bounds a stream's memory: it sends only a window of unacknowledged events. When MongoDB is slow or
+unreachable, acknowledgements stop, and so does the drone.
 """
 
 import asyncio
@@ -46,17 +46,17 @@ _RETRY_S = (0.1, 0.25, 0.5, 1.0, 2.0)
 _STOP_S = 5.0
 _KNOWN_TURNS = 1000
 ASKED_S = 2.0
-"""What is missing comes at once, or not to this process any more."""
+"""Seconds until a resend counts as failed: missing events come at once, or go to another process."""
 
 
 @dataclass(frozen=True)
 class LiveTurn:
-    """How far a running turn was relayed by this process."""
+    """A running turn, as far as this process has relayed it."""
 
     turn_id: str
     stored_seq: int
     unstored: Sequence[StoredEvent]
-    """What was relayed after `stored_seq`."""
+    """Relayed events after `stored_seq`."""
 
 
 class Recorder:
@@ -79,16 +79,16 @@ class Recorder:
         self._backlog = Backlog()
         self._streams: dict[str, TurnStream] = {}
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """By turn: it is not opened while it is ended; its epoch is read before, or after."""
+        """Turn -> lock: opening and ending a stream exclude each other, because both read the epoch."""
         self._relayed: OrderedDict[str, tuple[int, int]] = OrderedDict()
-        """By turn, of the newest turns: epoch and seq of the last event that this process has relayed. A drone sends
-        again what was not stored; watchers are not shown it again."""
+        """Turn -> epoch and seq of the last event that this process relayed, for the newest turns. A drone resends
+        unstored events; watchers do not get them again."""
         self.events_total = 0
         self.streams_ended = 0
-        """Counts the streams this process let go of: while it stays, no event was relayed that `live` does not know."""
+        """Counts closed streams. While it does not change, `live` knows every event that was relayed."""
 
     async def record(self, drone: str, socket: str, name: str, payload: dict[str, Any]) -> None:
-        """Takes one event as the drone's socket brought it. Raises InvalidInput when it is not one."""
+        """Accepts one event from the drone's socket. Raises InvalidInput for an invalid event."""
         try:
             event = EVENT_TYPES[name].model_validate(payload)
         except ValidationError as exc:
@@ -123,7 +123,7 @@ class Recorder:
                 await self._relay(stream.turn, event.seq, name, payload)
 
     async def open_stream(self, drone: str, socket: str, turn: ChatTurn) -> None:
-        """The drone has begun the turn: its first event is to wait for nothing."""
+        """Opens the stream of a turn that its drone has begun, so that the first event does not wait for it."""
         async with self._lock(turn.id):
             stream = self._streams.get(turn.id)
             if stream is not None and self._is_current(stream, socket, turn.epoch):
@@ -135,7 +135,7 @@ class Recorder:
                 await self._open(socket, now)
 
     async def _apply_backpressure(self, stream: TurnStream) -> None:
-        """Nothing more is read from this drone meanwhile; what it has to say merges there."""
+        """Waits while too much is unstored. The drone's socket is not read meanwhile; the drone merges its deltas."""
         if stream.writer is None:
             return
         if stream.is_full:
@@ -145,8 +145,8 @@ class Recorder:
             await asyncio.wait([stream.writer], timeout=STORES_S)
 
     def live(self, session: str) -> LiveTurn | None:
-        """The session's running turn, when its events come through this process."""
-        # The newest: one before it may have gone on through another process, whose drone's old connection stands here.
+        """Returns the session's running turn when its events come through this process."""
+        # The newest one: the old connection of an earlier turn's drone may still stand here.
         of_session = (s for s in self._streams.values() if s.turn.session == session)
         stream = max(of_session, key=lambda s: s.turn.id, default=None)
         if stream is None:
@@ -155,35 +155,35 @@ class Recorder:
         return LiveTurn(stream.turn.id, stream.turn.last_seq, relayed)
 
     async def close_stream(self, turn: str) -> None:
-        """Stores what is still unstored and lets go of the turn: its epoch has changed, or its drone is gone."""
+        """Stores what is unstored and closes the turn's stream, because its epoch has changed or its drone is gone."""
         stream = self._streams.get(turn)
         if stream is not None:
             await self._flush(stream)
             self._drop(stream)
 
     async def close_streams(self, socket: str) -> None:
-        """`forget` for what came over a connection that is closed."""
+        """Closes the streams of a closed connection."""
         for stream in [s for s in self._streams.values() if s.socket == socket]:
             await self.close_stream(stream.turn.id)
 
     def is_streaming(self, turn: str) -> bool:
-        """Whether the turn's events come through this process; then its last one will be relayed by it."""
+        """Returns whether the turn's events come through this process; if so, this process relays the last one."""
         return turn in self._streams
 
     async def cancel(self, turn: ChatTurn) -> ChatTurn | None:
-        """`end`, as the user wished."""
+        """Ends the turn as cancelled by the user."""
         return await self.end(turn, ChatTurnStatus.CANCELLED, "Cancelled by the user.")
 
     async def end(
         self, turn: ChatTurn, status: ChatTurnStatus, message: str, error: ErrorInfo | None = None
     ) -> ChatTurn | None:
-        """Ends `turn` as it was read, when no drone can end it: it waits, its drone is away, or it cannot start. A
-        drone that works on it is told. None when somebody else has taken it over or ended it meanwhile."""
+        """Ends `turn` when no drone can: it waits, its drone is offline, or it cannot start. Tells a drone that works
+        on it. Returns None when the turn has another owner or is over meanwhile."""
         async with self._lock(turn.id):
             if (stream := self._streams.get(turn.id)) is not None:
-                stream.closed = True  # from here on no event of it is taken, so the last one is ours to number
+                stream.closed = True  # no event is accepted from here on, so the next seq is the last event's
             await self.close_stream(turn.id)
-            # Here too, for a drone whose events come through another web process.
+            # In the store too: the drone's events may come through another web process.
             fenced = await self._store.turns.fence(turn)
             if fenced is None:
                 return None
@@ -201,7 +201,7 @@ class Recorder:
         try:
             return await self._store.record(fenced, [event], over, [])
         except Unavailable:
-            # It may be stored, its answer lost.
+            # It may be stored although the reply was lost.
             now = await self._store.turns.find({"_id": over.id, "epoch": over.epoch})
             if now is None or not now.status.is_over:
                 raise
@@ -223,7 +223,8 @@ class Recorder:
             return after
 
     async def _relay(self, turn: ChatTurn, seq: int, name: str, payload: dict[str, Any]) -> bool:
-        """Shows an event of the turn's present epoch to who watches, unless this process did so before."""
+        """Relays an event of the turn's current epoch to watchers. Returns False when this process has relayed it
+        before."""
         epoch, last_seq = self._relayed.get(turn.id, (0, 0))
         if epoch == turn.epoch and seq <= last_seq:
             return False
@@ -235,24 +236,24 @@ class Recorder:
         return True
 
     async def stop(self) -> None:
-        """Stores what is unstored, for as long as a stop may take."""
+        """Stores what is unstored, within the time that a stop may take."""
         await asyncio.gather(*(self._flush(stream) for stream in self._streams.values()))
 
     def _lock(self, turn: str) -> asyncio.Lock:
         return self._changing.setdefault(turn, asyncio.Lock())
 
     def _is_current(self, stream: TurnStream, socket: str, epoch: int) -> bool:
-        """Whether an event of this epoch that came over this connection belongs to the stream, or is late for it."""
+        """Returns whether the stream can take an event of this epoch from this connection, even as a late one."""
         return stream.turn.epoch >= epoch and stream.socket == socket and not self._is_stuck(stream)
 
     def _is_stuck(self, stream: TurnStream) -> bool:
-        """Whether what we lack was asked for, and does not come: perhaps another process has it by now."""
+        """Returns whether a requested resend does not come: another process may have the events."""
         return stream.asked_resend_after == stream.last_seq and time.monotonic() - stream.asked_at > ASKED_S
 
     async def _flush(self, stream: TurnStream) -> None:
         if (writer := stream.writer) is not None:
             stream.hurry()
-            # Whatever is not stored in time the drone still has, and sends again.
+            # The drone still has what is not stored in time, and sends it again.
             await asyncio.wait([writer], timeout=_STOP_S)
             writer.cancel()
 
@@ -269,7 +270,8 @@ class Recorder:
             stream.writer = self._background.start(self._run_writer(stream), f"writer of turn {event.turn_id}")
 
     async def _reopen(self, drone: str, socket: str, event: TurnEvent) -> TurnStream | None:
-        """The stream of a turn this drone works on, as far as it is stored; None when it is not (then said)."""
+        """Opens the stream of a turn that this drone works on. Returns None when the drone does not; the drone is
+        told."""
         async with self._lock(event.turn_id):
             stream = self._streams.get(event.turn_id)
             if stream is not None and self._is_current(stream, socket, event.epoch):
@@ -284,7 +286,7 @@ class Recorder:
                     opened.refused_seq = stream.refused_seq
                 return opened
             elif turn.status.is_over and event.epoch == turn.epoch and event.seq <= turn.last_seq:
-                # Whoever stored its end may have died before it told anybody.
+                # The process that stored the end may have died before it relayed it.
                 for last in await self._store.events.after(turn.id, turn.last_seq - 1, up_to=turn.last_seq, limit=1):
                     if await self._relay(turn, last.seq, last.type, last.parsed()):
                         await self._rooms.emit_turn(turn)
@@ -294,7 +296,7 @@ class Recorder:
             return None
 
     async def _open(self, socket: str, turn: ChatTurn) -> TurnStream | None:
-        """None when the connection has left meanwhile: nobody would let go of its stream any more."""
+        """Returns None when the connection is closed meanwhile: nothing would close its stream."""
         prices = await prices_of(self._store, turn)
         if not self._rooms.is_connected(socket):
             return None
@@ -303,7 +305,7 @@ class Recorder:
         return stream
 
     async def _run_writer(self, stream: TurnStream) -> None:
-        """Stores what is unstored until nothing is, or the turn is not this stream's any more."""
+        """Flushes the stream's pending events, until there are none or the stream is abandoned."""
         failures = 0
         try:
             while stream.unstored:
@@ -319,13 +321,13 @@ class Recorder:
                     log.warning("turn %s waits for the database: %s", stream.turn.id, exc.message)
                     await asyncio.sleep(delay_s)
         except BaseException:
-            self._drop(stream)  # the next event opens it anew, from what is stored
+            self._drop(stream)  # the next event opens a new stream, from what is stored
             raise
         finally:
             stream.writer = None
 
     async def _store_group(self, stream: TurnStream) -> None:
-        """Stores one group and acknowledges it. Raises Unavailable; it may be stored then."""
+        """Stores one group and acknowledges it. Raises Unavailable; the group may be stored even so."""
         group = stream.next_group()
         stream.is_urgent = False
         turn = stream.turn
@@ -335,20 +337,20 @@ class Recorder:
         if not await self._store.record(turn, [stored for stored, _ in group], after, steered, events):
             now = await self._store.turns.find({"_id": turn.id, "epoch": turn.epoch})
             if now is None or now.last_seq != after.last_seq:
-                # Somebody else has the turn, or another process of ours its drone.
+                # The turn has another owner, or its drone another connection to another process.
                 return await self._abandon(stream)
-            # It was stored the time before, whose answer was lost.
+            # The previous attempt stored it, and its reply was lost.
         stream.forget(len(group))
         self._backlog.stored_at = time.monotonic()
         stream.turn = after
         self._metrics.take(events)
         stream.turn = await self._apply_side_effects(after, events)
         if after.status.is_over:
-            # Let go of before the relay: a replay that comes now has the end from the store.
+            # Before the relay: a replay that starts now reads the end from the store.
             self._drop(stream)
             await self._relay(after, after.last_seq, group[-1][0].type, group[-1][0].parsed())
         assert turn.drone is not None
-        # Said last: a drone that does not hear it sends the end again, and whoever takes that relays it again.
+        # Last: a drone that does not get this sends the end again, and the process that receives it relays it again.
         await self._rooms.emit_to_drone(turn.drone, "turnAck", TurnAck(turn_id=turn.id, seq=after.last_seq))
         if after.status.is_over or steered or after.unusual_at != turn.unusual_at:
             now = await self._store.turns.find({"_id": turn.id}) or after
@@ -357,7 +359,8 @@ class Recorder:
                 self._on_turn_over(now)
 
     async def _abandon(self, stream: TurnStream) -> None:
-        """The turn is not this stream's any more: the drone is told so, or to send again what was taken for nothing."""
+        """Gives the turn up to its new owner. Tells the drone that the turn is over for it, or to resend what was not
+        stored."""
         stream.closed = True
         self._drop(stream)
         turn = stream.turn
@@ -366,14 +369,14 @@ class Recorder:
         now = await self._store.turns.find(at_work)
         if now is None:
             await self.revoke(turn.drone, turn.id, ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
-        else:  # its events come through another process by now
+        else:  # the drone's events come through another process by now
             await self._rooms.emit_to_drone(
                 turn.drone, "turnResend", TurnResend(turn_id=turn.id, after_seq=now.last_seq)
             )
 
     async def _refuse_invalid(self, drone: str, payload: dict[str, Any], message: str) -> None:
-        """An event that is none came from the drone. When it is the one that is missing, and came so a second time, the
-        turn ends: nothing after it can be taken."""
+        """Handles an invalid event of a drone: requests a resend of the missing seq once, then ends the turn, because
+        no later event can be accepted."""
         stream = self._streams.get(str(payload.get("turnId")))
         if stream is None or stream.turn.drone != drone or payload.get("seq") != stream.last_seq + 1:
             return
@@ -391,12 +394,12 @@ class Recorder:
         await self._rooms.emit_to_drone(stream.turn.drone, "turnResend", missing)
 
     async def revoke(self, drone: str, turn: str, code: ErrorCode, message: str) -> None:
-        """Tells the drone that the turn is not its own (any more)."""
+        """Tells the drone that it does not own the turn any more."""
         await self._rooms.emit_to_drone(drone, "turnRevoked", TurnRevoked(turn_id=turn, code=code, message=message))
 
 
 def _is_own(event: InquiryAsked, turn: ChatTurn) -> bool:
-    """Whether the drone asks for this turn, its session and its user, and does not answer itself."""
+    """Returns whether the inquiry is of this turn, session and user, and open."""
     asked = event.inquiry
     is_open = asked.status is InquiryStatus.PENDING and asked.answer is None and asked.answered_at is None
     return is_open and (asked.turn, asked.session, asked.user) == (turn.id, turn.session, turn.user)

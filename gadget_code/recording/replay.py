@@ -1,5 +1,5 @@
-"""Replay: everything after a watcher's last event, then the live stream, in order and once. There is no second path:
-page load, reload, second tab, lost network and server restart all come here."""
+"""Replay: sends a watcher everything after its last event, then the live stream, in order and once. There is no second
+path: page load, reload, second tab, lost network and server restart all use it."""
 
 import asyncio
 import logging
@@ -20,8 +20,8 @@ _AHEAD_MOST_S = 1.0
 
 
 def start_of(latest: Sequence[ChatTurn]) -> Cursor:
-    """Where a watcher without a cursor starts, given the session's latest turns, newest first: at the first event of
-    the oldest that is not over (it runs, or will go on), or after all that is over."""
+    """Returns where a watcher without a cursor starts, given the session's latest turns, newest first: at the first
+    event of the oldest unfinished turn, or after the newest turn."""
     unfinished = [turn for turn in latest if not turn.status.is_over]
     if unfinished:
         return Cursor(turn_id=unfinished[-1].id, seq=0)
@@ -37,7 +37,7 @@ class Replay:
         self._recorder = recorder
 
     async def watch(self, sid: str, session: str, position: Cursor) -> None:
-        """Sends `sid` what comes after `position`, then lets it into the session's room."""
+        """Sends `sid` the events after `position`, then adds it to the session's room."""
         try:
             await self._watch(sid, session, position)
         except Unavailable as exc:
@@ -52,12 +52,12 @@ class Replay:
             if reached is None:
                 return  # the watcher is gone
             position = reached
-            # From here to the room nothing is awaited, so no event of this process can fall between.
+            # No await from here to the room, so that no event of this process falls between.
             live = self._recorder.live(session)
             if live is None:
                 if self._recorder.streams_ended == ended:
                     break
-                continue  # a turn may have ended behind our back
+                continue  # a stream was closed meanwhile
             if live.turn_id < reached.turn_id:
                 break
             seq = reached.seq if live.turn_id == reached.turn_id else 0
@@ -69,15 +69,14 @@ class Replay:
             break
         await self._server.enter_room(sid, session_room(session))
         if self._server.is_shared:
-            # What another process relayed between our look and the room; a watcher drops what it has.
+            # Events that another process relayed before this socket was in the room; the watcher drops duplicates.
             await self._send_stored(sid, session, position)
 
     async def _agreed(self, session: str, position: Cursor) -> Cursor:
-        """`position`, or the last event before it that the watcher has as it is stored.
+        """Returns `position`, or the last stored event before it that the watcher has.
 
-        A watcher may be ahead of the store: it saw what a service that was killed had not stored yet. The drone sends
-        that again, and not to this watcher. But when the drone's journal was lost as well, its next epoch says
-        something else from there on.
+        A watcher may be ahead of the store: it saw events that a killed process had not stored. The drone sends them
+        again, but not to this watcher. When the drone's journal was lost too, a later epoch replaces them.
         """
         wait_s = _AHEAD_S
         while True:
@@ -90,13 +89,13 @@ class Replay:
                 return position.replace(seq=seq)
             if position.seq <= turn.last_seq:
                 return position
-            if turn.status.is_over:  # what it saw beyond was never stored; the end was
+            if turn.status.is_over:  # the events that it saw beyond were never stored; the last event was
                 return position.replace(seq=turn.last_seq - 1)
             await asyncio.sleep(wait_s)
             wait_s = min(wait_s * 2, _AHEAD_MOST_S)
 
     async def _send_stored(self, sid: str, session: str, position: Cursor) -> Cursor | None:
-        """Sends what is stored after `position`; where that led to, or None when the watcher is gone."""
+        """Sends what is stored after `position`. Returns the position reached, or None when the watcher is gone."""
         for turn, last_seq in await self._store.turns.from_turn(session, position.turn_id):
             seq = position.seq if turn == position.turn_id else 0
             async for event in self._store.events.replay(turn, seq, up_to=last_seq):

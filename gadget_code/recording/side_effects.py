@@ -1,4 +1,4 @@
-"""What follows from a turn's events once they are stored, beside the turn's own document."""
+"""The side effects of a turn's stored events, beside the turn's own document: inquiries, session titles."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,8 +20,8 @@ class SideEffects:
         self._background = background
 
     async def apply(self, after: ChatTurn, events: Sequence[TurnEvent]) -> ChatTurn:
-        """Each of these is safe to do twice; what a process that dies leaves undone, the sweep finds. Answers the turn,
-        which waits for no answer that its events show it to go on without."""
+        """Applies the side effects and returns the turn, without an inquiry that its events show to be settled. Every
+        step is idempotent; the sweep completes what a dead process leaves."""
         asked = [event.inquiry.id for event in events if isinstance(event, InquiryAsked)]
         if asked:
             await self._store.inquiries.confirm(asked)
@@ -33,7 +33,7 @@ class SideEffects:
             elif isinstance(event, Titled):
                 await self._name(after, event.title)
         if after.status.is_over:
-            # Nobody is to wait for this to see the end.
+            # In the background: watchers of the end do not wait for it.
             self._background.start(self._inquiries.withdraw(after), f"inquiries of turn {after.id}")
         elif after.inquiry is not None:
             works_on = {event.call_id: event.seq for event in events if isinstance(event, ToolStarted | ToolCall)}
@@ -41,7 +41,8 @@ class SideEffects:
         return after
 
     async def _overtake(self, turn: ChatTurn, calls: Mapping[str, int]) -> ChatTurn:
-        """A drone that was away may have found by itself that it need not ask, and said nothing of it."""
+        """Closes inquiries that the turn has passed. A drone that was disconnected may have gone on without an
+        answer."""
         for inquiry in await self._store.inquiries.close_overtaken(turn, calls):
             await self._store.turns.add_waited(turn, waited_ms(inquiry))
             await self._inquiries.emit_changed(inquiry)

@@ -1,4 +1,4 @@
-"""What a process has taken of a running turn, and not stored yet; the recorder fills it and empties it."""
+"""The events of a running turn that this process has accepted and not stored. The recorder fills and empties it."""
 
 import asyncio
 import time
@@ -15,17 +15,17 @@ from gadget_api.turns import ChatTurn
 from gadget_code.store.events import StoredEvent
 
 STORES_S = 1.0
-"""A database that has stored something in this time does store."""
+"""Seconds after a successful write during which the database counts as available."""
 _GROUP_EVENTS = 500
-_GROUP_BYTES = 4 * 1024 * 1024  # far under the 48 MB a MongoDB message may have
+_GROUP_BYTES = 4 * 1024 * 1024  # far below the 48 MB limit of a MongoDB message
 _URGENT = (InquiryAsked, InquiryAnswered, Steered, WorkOrderComplete)
-"""Somebody waits for an end, a question, a message to be before the model."""
+"""A user waits for the end, an inquiry, or a message that has reached the model."""
 _URGENT_BYTES = 256 * 1024
-"""The drone that has sent so much waits for it to be acknowledged, or soon will."""
+"""A drone that has sent this much waits for an acknowledgement, or soon will."""
 _UNSTORED_BYTES = 16 * 1024 * 1024
-"""A drone of ours sends 2 MB ahead of what is acknowledged; one that sends this much has to wait."""
+"""Our drone sends 2 MB ahead of acknowledgements; a drone that sends this much has to wait."""
 _UNSTORED_EVENTS = 4_000
-"""Of all turns: past that none is read ahead of what is stored of it, so that storing keeps up with taking."""
+"""Of all turns together: above this no events are read ahead of stored ones, so that storing keeps up."""
 
 
 class FlushTimer:
@@ -53,54 +53,54 @@ class FlushTimer:
 
 @dataclass
 class Backlog:
-    """What all streams of this process have taken and not stored."""
+    """The events of all streams of this process that are accepted and not stored."""
 
     events: int = 0
     stored_at: float = -STORES_S
-    """Monotonic seconds of the last success."""
+    """Monotonic seconds of the last successful write."""
 
     @property
     def is_full(self) -> bool:
-        """Whether storing is behind taking. A database that stores nothing is another matter: its time is not to cost
-        the drones their connections, which have to be read."""
+        """Whether storing falls behind. False while the database is unreachable: the drones' connections have to be
+        read even then, or they are lost."""
         return self.events > _UNSTORED_EVENTS and time.monotonic() - self.stored_at < STORES_S
 
 
 @dataclass
 class TurnStream:
-    """A running turn whose events come over one connection to this process. Another connection is another stream: what
-    was stored through other processes in between is read anew."""
+    """A running turn whose events come over one connection to this process. Each connection has its own stream, because
+    other processes may have stored events in between."""
 
     socket: str
     turn: ChatTurn
-    """As it is after its newest stored event; what else changes in it (its reason, its steers) is not looked at."""
+    """The turn after its newest stored event. Other changes to it (its reason, its steers) are not updated here."""
     prices: Mapping[str, ModelPrice | None]
-    """By the provider's name of the model: the turn's own first, then those it may fall back to."""
+    """Model name -> price: the turn's model first, then its fallbacks."""
     last_seq: int
-    """Of the newest event that was taken and relayed."""
+    """Of the newest event that was accepted and relayed."""
     backlog: Backlog
     unstored: deque[tuple[StoredEvent, TurnEvent]] = field(default_factory=deque)
     writer: asyncio.Task[None] | None = None
     is_urgent: bool = False
-    """Whether something is to be stored at once."""
+    """Whether to store at once."""
     flush: asyncio.Future[None] | None = None
     """The flush that its writer waits for."""
     asked_resend_after: int = -1
     asked_at: float = 0.0
     """Monotonic seconds."""
     refused_seq: int = 0
-    """Of the event that was missing when it came, and was none; it is asked for once more."""
+    """The seq of the missing event that was invalid; it is requested once more."""
     closed: bool = False
-    """Whether somebody else has the turn: nothing more is taken."""
+    """Whether the turn has another owner: no more events are accepted."""
     _unstored_bytes: int = 0
 
     @property
     def is_full(self) -> bool:
-        """Whether its drone is one that sends without end."""
+        """Whether its drone ignores the limit of unacknowledged events."""
         return self._unstored_bytes > _UNSTORED_BYTES
 
     def take(self, event: TurnEvent, payload: dict[str, Any]) -> None:
-        """The next event, and as what it came."""
+        """Appends the next event. `payload` is the event as it was received."""
         stored = stored_as(event, payload)
         self.last_seq = event.seq
         self.unstored.append((stored, event))
@@ -110,7 +110,7 @@ class TurnStream:
             self.hurry()
 
     def next_group(self) -> list[tuple[StoredEvent, TurnEvent]]:
-        """The next events to store as one; ends with a turn's last event."""
+        """Returns the next events to store together. A turn's last event ends a group."""
         group: list[tuple[StoredEvent, TurnEvent]] = []
         size = 0
         for entry in self.unstored:
@@ -123,25 +123,25 @@ class TurnStream:
         return group
 
     def forget(self, count: int | None = None) -> None:
-        """The oldest `count` events (None: all) are stored, or somebody else's."""
+        """Removes the oldest `count` events (None: all)."""
         for _ in range(len(self.unstored) if count is None else count):
             stored, _event = self.unstored.popleft()
             self._unstored_bytes -= len(stored.body)
             self.backlog.events -= 1
 
     def hurry(self) -> None:
-        """What is unstored is to be stored at once."""
+        """Makes the writer store at once."""
         self.is_urgent = True
         if self.flush is not None and not self.flush.done():
             self.flush.set_result(None)
 
     def price_of(self, event: TurnEvent) -> ModelPrice | None:
-        """Of the model that a step was made by."""
+        """Returns the price of the event's model."""
         if isinstance(event, Step) and event.model in self.prices:
             return self.prices[event.model]
         return self.prices.get(self.turn.llm)
 
 
 def stored_as(event: TurnEvent, payload: dict[str, Any]) -> StoredEvent:
-    """`payload`: as what the event came."""
+    """Returns the event for the store. `payload` is the event as it was received."""
     return StoredEvent(event.seq, event.epoch, event.type, orjson.dumps(payload).decode())

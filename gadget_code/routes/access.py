@@ -1,4 +1,4 @@
-"""Who may call a route: its dependencies. Everything but a written allow-list asks for a token."""
+"""The dependencies that authorise a caller. Every route needs a token, unless a test lists it as public."""
 
 from typing import Annotated, cast
 
@@ -18,7 +18,7 @@ def get_service(request: Request) -> Service:
 
 
 def presented_token(request: Request) -> str | None:
-    """The bearer token of a request, else the two halves that a page sends: its cookie and its header."""
+    """Returns the bearer token, or the token of a page from its cookie and its header."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and token:
         return token.strip()

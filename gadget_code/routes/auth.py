@@ -14,7 +14,7 @@ router = APIRouter(prefix="/auth", tags=["auth"])
 
 @router.post("/login")
 async def login(credentials: Login, request: Request, response: Response, service: WithService) -> SignedIn:
-    """Signs in by password. After ten failures in 15 minutes an address has to wait with this account."""
+    """Signs in with a password. After ten failures in 15 minutes an address has to wait with this account."""
     email = credentials.email.strip().lower()
     address = client_address(request)
     await service.login_limits.attempt(email, address)
@@ -29,7 +29,7 @@ async def login(credentials: Login, request: Request, response: Response, servic
 
 @router.post("/link")
 async def link(credentials: LinkLogin, request: Request, response: Response, service: WithService) -> SignedIn:
-    """Signs in by the one-time token of a sign-in link."""
+    """Signs in with the one-time token of a sign-in link."""
     user_id = await service.store.tokens.take_sign_in(credentials.token.get_secret_value())
     user = await service.store.users.find({"_id": user_id}) if user_id is not None else None
     if user is None:
@@ -48,7 +48,7 @@ async def logout(identity: IdeCaller, response: Response, service: WithService) 
 
 @router.post("/register", status_code=201)
 async def register(new: Registration, request: Request, response: Response, service: WithService) -> SignedIn:
-    """Makes an account, where the install allows that (`GADGET_OPEN_REGISTRATION`)."""
+    """Creates an account, when the install allows that (`GADGET_OPEN_REGISTRATION`)."""
     if not service.settings.open_registration:
         raise NotAllowed(
             "This install makes no accounts by itself; ask its owner for one.", ErrorCode.REGISTRATION_CLOSED
@@ -62,7 +62,7 @@ async def register(new: Registration, request: Request, response: Response, serv
 async def _signed_in(service: WithService, user: User, request: Request, response: Response) -> SignedIn:
     client = request.headers.get("user-agent")
     token, _ = await service.store.tokens.issue(user.id, TokenKind.IDE, client=client)
-    if await service.store.users.find({"_id": user.id}) is None:  # removed while the password was looked at
+    if await service.store.users.find({"_id": user.id}) is None:  # removed while the password was checked
         await service.store.tokens.revoke(user=user.id)
         raise NotAuthenticated("This account is gone.")
     service.login_limits.signed_in(user.email, client_address(request))

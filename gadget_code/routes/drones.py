@@ -32,10 +32,10 @@ _NOT_YOURS = "This token belongs to another workspace; use a new one here."
 
 @router.post("/registrations", status_code=201)
 async def register_drone(new: NewRegistration, request: Request, caller: AnyCaller, service: WithService) -> Registered:
-    """A drone signs on: with its own token, or with a user's, for which it gets one of its own.
+    """Registers a drone, with its own token or with a user's. With a user's token it gets one of its own.
 
-    The same workspace is the same registration. A workspace that is online from another place is refused: somebody
-    copied its folder.
+    The same workspace is the same registration. A workspace that is online in another place is refused: its folder was
+    copied.
     """
     if new.protocol_version not in (None, PROTOCOL_VERSION):
         behind = "the server" if (new.protocol_version or 0) > PROTOCOL_VERSION else "this drone"
@@ -95,7 +95,7 @@ async def register_drone(new: NewRegistration, request: Request, caller: AnyCall
 
 
 async def _refuse_a_copy(service: Service, drone: DroneRegistration) -> None:
-    """Raises Conflict when the drone that had this workspace elsewhere may still be at work there."""
+    """Raises Conflict when a drone may still be at work on this workspace in another place."""
     place = f"{drone.hostname}:{drone.workspace_dir}"
     if drone.status is not DroneStatus.OFFLINE:
         raise Conflict(
@@ -119,7 +119,7 @@ async def _refuse_a_copy(service: Service, drone: DroneRegistration) -> None:
 async def create_drone_token(
     caller: IdeCaller, service: WithService, new: DroneTokenName | None = None
 ) -> NewDroneToken:
-    """A credential for a new drone, to start it with as GADGET_DRONE_TOKEN; the first workspace to use it keeps it."""
+    """Creates a credential for a new drone (GADGET_DRONE_TOKEN). The first workspace that uses it owns it."""
     name = None if new is None else new.name
     token, expires_at = await service.store.tokens.issue(caller.user, TokenKind.DRONE, name=name)
     return NewDroneToken(token=token, expires_at=expires_at)
@@ -134,7 +134,7 @@ async def list_drones(
 
 @router.get("/me")
 async def get_own_drone(caller: DroneCaller, service: WithService) -> DroneRegistration:
-    """Drone only: the registration that its token belongs to, for a workspace that has forgotten who it is."""
+    """Drone only: returns the registration that its token belongs to, for a workspace that has lost its identity."""
     assert caller.drone is not None
     return await service.store.drones.owned(caller.user, caller.drone)
 

@@ -1,4 +1,4 @@
-"""Whether the service lives, whether it is ready, and how busy it is."""
+"""Whether the service is alive and ready, and its metrics."""
 
 from typing import Any
 

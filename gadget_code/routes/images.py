@@ -1,4 +1,4 @@
-"""Images: sent once, named by prompts and tool results, read by their user and that user's drones."""
+"""Images: uploaded once, named by prompts and tool results, read by their user and that user's drones."""
 
 import asyncio
 import hashlib
@@ -36,8 +36,8 @@ _HEADERS = {
     },
 )
 async def create_image(request: Request, caller: AnyCaller, service: WithService) -> ImageRef:
-    """Keeps an image: its bytes are the body, 8 MiB at most. The same bytes again are the same image. One that no
-    prompt and no tool result names is deleted after a day. 507 when the user's quota is used up."""
+    """Stores an image: the body is its bytes, 8 MiB at most. The same bytes are the same image. An image that no prompt
+    and no tool result names is deleted after a day. 507 when the user's quota is used up."""
     _check(caller)
     data = await request.body()
     if len(data) > MAX_IMAGE_BYTES:
@@ -53,14 +53,14 @@ async def create_image(request: Request, caller: AnyCaller, service: WithService
     its_id = image_id(caller.user, sha256)
     image = ImageRef(id=its_id, media_type=media_type, size_bytes=len(data), width=width, height=height)
     kept = await service.store.images.put(caller.user, sha256, image, data)
-    if caller.kind is TokenKind.DRONE:  # a tool result names it, or will in a moment
+    if caller.kind is TokenKind.DRONE:  # a tool result names it, or soon will
         await service.store.images.use(caller.user, [kept.id])
     return kept
 
 
 @router.get("/{image_id}", response_class=Response)
 async def get_image(image_id: str, caller: AnyCaller, service: WithService) -> Response:
-    """The image's bytes, as they were sent."""
+    """Returns the image's bytes as they were uploaded."""
     _check(caller)
     image, data = await service.store.images.read(caller.user, image_id)
     return Response(data, media_type=image.media_type, headers=_HEADERS)

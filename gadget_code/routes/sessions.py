@@ -1,4 +1,4 @@
-"""Chat sessions and the turns in them."""
+"""Chat sessions and their turns."""
 
 from typing import Annotated
 
@@ -39,7 +39,7 @@ async def list_sessions(
     archived: bool = False,
     pinned: bool = False,
 ) -> Page[ListedSession]:
-    """Those that are not archived, or those that are; with `pinned` those alone that are kept on top."""
+    """Lists sessions: those that are not archived, or the archived ones; with `pinned` only pinned ones."""
     page = await service.store.sessions.listed(
         caller.user, project=project or None, archived=archived, pinned=pinned, limit=limit, cursor=cursor
     )
@@ -50,7 +50,7 @@ async def list_sessions(
 
 @router.post("", status_code=201)
 async def create_session(new: NewSession, caller: IdeCaller, user: CurrentUser, service: WithService) -> ChatSession:
-    """Without a name, its first turn gives it one; without a level and a mode, it has the user's own level."""
+    """Creates a session. Without a name, its first turn names it; without level and mode, it gets the user's level."""
     await _check(service, caller.user, project=new.project, provider=new.provider, drone=new.drone)
     await _check_fallbacks(service, caller.user, new.fallbacks)
     level = settled(new.mode, new.level, user.level)
@@ -70,7 +70,8 @@ async def get_session(session_id: str, caller: IdeCaller, service: WithService) 
 async def change_session(
     session_id: str, changes: SessionChanges, caller: IdeCaller, user: CurrentUser, service: WithService
 ) -> ChatSession:
-    """Level, mode and rules count at once, in a turn that runs too; the rest from the next prompt on."""
+    """Changes a session. Level, mode and rules apply at once, also to a running turn; the rest applies from the next
+    prompt on."""
     await _check(service, caller.user, provider=changes.provider, drone=changes.drone)
     await _check_fallbacks(service, caller.user, changes.fallbacks or ())
     sessions = service.store.sessions
@@ -100,7 +101,7 @@ async def change_session(
 
 @router.delete("/{session_id}", status_code=204)
 async def delete_session(session_id: str, caller: IdeCaller, service: WithService) -> None:
-    """Deletes the session with all its turns. Refused while one of them waits or runs."""
+    """Deletes the session with all its turns. Refused while a turn waits or runs."""
     session = await service.store.sessions.owned(caller.user, session_id)
     if await service.store.turns.unfinished({"user": session.user, "session": session.id}):
         raise Conflict(ErrorCode.TURN_NOT_RUNNING, "A turn of this session is not over; cancel it first.")
@@ -125,21 +126,20 @@ async def create_turn(
     service: WithService,
     traceparent: Annotated[str | None, Header()] = None,
 ) -> ChatTurn:
-    """Submits a prompt. The same `promptId` again answers the same turn."""
+    """Submits a prompt. The same `promptId` again returns the same turn."""
     return await service.turns.submit(caller.user, session_id, new.content, new.prompt_id, new.images, traceparent)
 
 
 @router.get("/{session_id}/queue")
 async def get_queue(session_id: str, caller: IdeCaller, service: WithService) -> Queue:
-    """What waits in the session, in the order in which it will run."""
+    """Returns the session's queued prompts in the order in which they will run."""
     session = await service.store.sessions.owned(caller.user, session_id)
     return Queue(items=tuple(await queue(service.store.turns, session.user, session.id)))
 
 
 @router.put("/{session_id}/queue")
 async def put_queue_order(session_id: str, order: NewQueueOrder, caller: IdeCaller, service: WithService) -> Queue:
-    """Puts prompts that wait in another order. A turn that is moved has another id from then on; the one that it had
-    goes on naming it (`formerIds`)."""
+    """Reorders queued prompts. A turn that moves gets a new id; its old id still finds it (`formerIds`)."""
     return Queue(items=tuple(await service.turns.reorder(caller.user, session_id, order.prompts)))
 
 
@@ -147,8 +147,8 @@ async def put_queue_order(session_id: str, order: NewQueueOrder, caller: IdeCall
 async def get_context(
     session_id: str, caller: DroneCaller, service: WithService, afterTurn: str | None = None
 ) -> HistoryPage:
-    """The session's history as messages, for the drone that works on it: the turns after `afterTurn` and up to the one
-    that it runs, oldest first. `nextCursor` is the next `afterTurn`."""
+    """Returns the session's history as messages, for the drone that runs its turn: the turns after `afterTurn` up to
+    the running one, oldest first. `nextCursor` is the next `afterTurn`."""
     at_work = {"user": caller.user, "session": session_id, "drone": caller.drone, "status": ChatTurnStatus.PROCESSING}
     running = await service.store.turns.unfinished(at_work)
     if not running:
@@ -166,7 +166,7 @@ async def _close_terminals(service: Service, session: ChatSession) -> None:
 async def _check(
     service: Service, user: str, *, project: str | None = None, provider: str | None = None, drone: str | None = None
 ) -> None:
-    """Raises NotFound unless those that are named are the user's."""
+    """Raises NotFound unless the named records are the user's."""
     if project is not None:
         await service.store.projects.owned(user, project)
     if provider is not None:

@@ -1,4 +1,4 @@
-"""The owner of background tasks: each has a name, its failure is logged, and none outlives the service."""
+"""Owns background tasks: each has a name, failures are logged, and no task outlives the service."""
 
 import asyncio
 import logging
@@ -25,13 +25,13 @@ class BackgroundTasks:
         self._tasks.discard(task)
         if task.cancelled() or (error := task.exception()) is None:
             return
-        if isinstance(error, GadgetError):  # foreseen, and whoever sweeps sees to it
+        if isinstance(error, GadgetError):  # expected; the sweep repeats the work
             log.warning("the task %s failed: %s", task.get_name(), error.message)
         else:
             log.error("the task %s failed", task.get_name(), exc_info=error)
 
     async def stop(self) -> None:
-        """Cancels what still runs and waits for it."""
+        """Cancels running tasks and waits for them."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""Child processes that live no longer than we do: MongoDB, the drone of `up`, the demo's model."""
+"""Child processes that end with this process: MongoDB, the drone of `up`, the demo's model."""
 
 import asyncio
 import ctypes
@@ -15,15 +15,15 @@ _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 async def start_child(*command: str, **options: Any) -> asyncio.subprocess.Process:
-    """Starts `command` outside our terminal's group (Ctrl+C is for us: we stop it when nobody needs it any more).
-    On Linux the kernel ends it, by SIGTERM, when we are killed."""
+    """Starts `command` outside the terminal's process group, so that Ctrl+C reaches only this process. On Linux the
+    kernel sends it SIGTERM when this process is killed."""
     tie = functools.partial(_die_with_parent, os.getpid()) if _libc is not None else None
     options = {"stdin": asyncio.subprocess.DEVNULL, "start_new_session": True, "preexec_fn": tie, **options}
     return await asyncio.create_subprocess_exec(*command, **options)
 
 
 async def stop_child(process: asyncio.subprocess.Process, *, within_s: float) -> None:
-    """SIGTERM, then SIGKILL; it is gone when this returns."""
+    """Sends SIGTERM, then SIGKILL. The process has ended when this returns."""
     if process.returncode is not None:
         return
     process.terminate()
@@ -35,7 +35,7 @@ async def stop_child(process: asyncio.subprocess.Process, *, within_s: float) ->
 
 
 async def run_child(*command: str) -> str:
-    """Runs `command` to its end; what it printed. Raises GadgetError when it failed."""
+    """Runs `command` to its end and returns its output. Raises GadgetError when it fails."""
     process = await start_child(*command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)
     output, errors = await process.communicate()
     if process.returncode:
@@ -45,7 +45,7 @@ async def run_child(*command: str) -> str:
 
 
 def _die_with_parent(parent: int) -> None:
-    """In the child, before it becomes the program."""
+    """Runs in the child, before exec."""
     assert _libc is not None
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:

@@ -1,4 +1,4 @@
-"""Figures of this process for Prometheus: what was counted, and how late event loops are."""
+"""The metrics of this process for Prometheus."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,14 +15,14 @@ class Metrics:
         self.turns_ended: Counter[str] = Counter()
         self.steps = 0
         self.tools: Counter[str] = Counter()
-        """By how they ended."""
+        """By outcome."""
         self.tokens: Counter[str] = Counter()
         self.lag = Lag()
         self.drone_lags: dict[str, LoopLag] = {}
-        """Of each drone that is connected to this process, as far as it has said."""
+        """Of each drone that is connected to this process and has reported."""
 
     def take(self, events: Sequence[TurnEvent]) -> None:
-        """Counts events that were stored by this process."""
+        """Counts events that this process has stored."""
         for event in events:
             match event:
                 case Step():
@@ -38,7 +38,7 @@ class Metrics:
                     self.turns_ended[event.status] += 1
 
     def lines(self) -> Iterable[str]:
-        """In Prometheus' text format."""
+        """Yields Prometheus' text format."""
         yield from counter(
             "gadget_turns_ended_total", "Turns whose end this process stored.", self.turns_ended, "status"
         )
@@ -66,7 +66,7 @@ class Metrics:
         yield from gauge("gadget_drones_by_loop_lag", help, self._by_worst(), "most")
 
     def _by_worst(self) -> Counter[str]:
-        """How many drones there are, and not which: the number of figures does not grow with them."""
+        """Counts drones by lag instead of one series per drone, so that the number of series does not grow."""
         found = Counter({**dict.fromkeys(map(str, _WORST_MS), 0), "more": 0})
         for lag in self.drone_lags.values():
             found[next((str(most) for most in _WORST_MS if lag.blocked_ms <= most), "more")] += 1
@@ -82,7 +82,7 @@ def gauge(name: str, help: str, values: Mapping[str, int], label: str | None = N
 
 
 def _family(kind: str, name: str, help: str, values: Mapping[str, int], label: str | None) -> Iterable[str]:
-    """Without a label there is one value, under any key. Keys are ours, so nothing in them is quoted."""
+    """Without a label there is one value, under any key. Keys are constants, so nothing in them is escaped."""
     yield f"# HELP {name} {help}"
     yield f"# TYPE {name} {kind}"
     for key, value in sorted(values.items()):

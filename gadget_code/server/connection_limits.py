@@ -1,8 +1,8 @@
-"""Connections to the web service: how many there may be, and how long each may keep us waiting.
+"""Limits the number of connections to the web service, and how long each may take.
 
-uvicorn bounds neither (measured with 0.54): half a request holds a connection and its descriptor for ever. Here a
-request's head and body have to arrive in time, answers have to be read, and a peer that floods us pushes out its own
-half requests before anyone else's.
+uvicorn limits neither (measured with 0.54): half a request holds a connection and its descriptor for ever. Here head
+and body of a request must arrive in time, and responses must be read. A client that floods the service loses its own
+incomplete requests first.
 """
 
 import asyncio
@@ -24,33 +24,33 @@ from gadget_api.addresses import network_of
 log = logging.getLogger(__name__)
 
 HEAD_S = 10.0
-"""From a connection, or the first byte of a further request, to the end of the request's head."""
+"""From the connection, or the first byte of a further request, to the end of the request's head."""
 BODY_S = 10.0
-"""For the first byte of a body; each kilobyte that arrives adds a second."""
+"""To the first byte of a body; each further kilobyte adds a second."""
 MAX_BODY_S = 300.0
 STALLED_S = 15.0
-"""For a peer that reads none of what waits for it, and for a connection to close."""
+"""For a client that reads nothing of what is queued for it, and for a connection that closes."""
 _MIN_BYTES_PER_S = 1000
-"""Apache's mod_reqtimeout asks for 500."""
+"""Apache's mod_reqtimeout requires 500."""
 _SWEEP_S = 1.0
 _REPORT_EVERY_S = 60.0
 _MIN_CONNECTIONS = 32
 _MAX_CONNECTIONS = 20_000
 _MAX_FILES = 65_536
-"""Enough. Our children inherit the limit, and old programs close every descriptor up to it when they start."""
+"""Enough. Child processes inherit the limit, and old programs close every descriptor up to it when they start."""
 _FILES_OF_OUR_OWN = 512
 """Libraries, logs, and up to a hundred connections to MongoDB."""
 
 
 def raise_file_limit() -> int:
-    """Lets this process open as many files as it may (65,536 at most). Returns the limit."""
+    """Raises this process's limit of open files as far as allowed (65,536 at most). Returns the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             soft = wanted
-        except (OSError, ValueError) as exc:  # macOS has a bound of its own, below the hard limit
+        except (OSError, ValueError) as exc:  # macOS has a lower limit than the hard limit
             log.info("the limit of open files stays at %s: %s", soft, exc)
     return _MAX_FILES if soft == resource.RLIM_INFINITY else soft
 
@@ -59,15 +59,15 @@ class ConnectionLimits:
     """The open connections of one web service."""
 
     def __init__(self, *, files: int, per_address: int, proxies: Iterable[str] = ()) -> None:
-        """`files`: how many this process may open. `proxies`: networks whose connections are those of many people;
-        they count in all, and not per address."""
+        """`files`: how many this process may open. `proxies`: networks of reverse proxies; their connections count in
+        total, and not per address."""
         self.in_all = max(_MIN_CONNECTIONS, min(_MAX_CONNECTIONS, files - _FILES_OF_OUR_OWN))
         self.per_address = min(per_address, self.in_all // 2)
         self._proxies = [ipaddress.ip_network(proxy) for proxy in proxies]
         self._requests: dict[asyncio.Transport, str] = {}
-        """Connections that speak HTTP, the oldest first, each with the network that it counts for."""
+        """HTTP connection -> the network that it counts for, oldest connection first."""
         self._sockets: dict[asyncio.Transport, str] = {}
-        """Connections that became WebSockets."""
+        """WebSocket connection -> the network that it counts for."""
         self._counts: dict[str, int] = {}
         self._ended = {"refused": 0, "pushed out by a newer one": 0, "too slow": 0}
         self._reported_at = 0.0
@@ -82,7 +82,7 @@ class ConnectionLimits:
             self._next_sweep.cancel()
 
     def admit(self, transport: asyncio.Transport) -> bool:
-        """Whether a new connection may stay. An older one that owes us a request may have to go for it."""
+        """Returns whether a new connection may stay. May end an older one that waits for a request."""
         network = self._network(transport)
         if network and self._counts.get(network, 0) >= self.per_address:
             has_room = self._push_out(network)
@@ -96,7 +96,7 @@ class ConnectionLimits:
         return True
 
     def upgraded(self, transport: asyncio.Transport) -> None:
-        """The connection speaks WebSocket from here on."""
+        """Moves the connection to the WebSockets."""
         if (network := self._requests.pop(transport, None)) is not None:
             self._sockets[transport] = network
 
@@ -111,7 +111,7 @@ class ConnectionLimits:
             del self._counts[network]
 
     def _push_out(self, network: str | None) -> bool:
-        """Ends the oldest connection (of `network`) that owes us a request; False when there is none."""
+        """Ends the oldest connection (of `network`) that waits for a request. Returns False when there is none."""
         for transport, theirs in self._requests.items():
             if network in (None, theirs) and cast(HttpProtocol, transport.get_protocol()).awaits_request:
                 self._end(transport, "pushed out by a newer one")
@@ -137,7 +137,7 @@ class ConnectionLimits:
         transport.abort()
 
     def _network(self, transport: asyncio.Transport) -> str:
-        """Whom a connection counts for; empty for nobody."""
+        """Returns the network that a connection counts for; empty for a proxy."""
         peer = get_remote_addr(transport)
         if peer is None:
             return ""
@@ -146,11 +146,11 @@ class ConnectionLimits:
 
 
 class _SlowReaderCheck:
-    """Of a uvicorn protocol: whether its peer leaves unread what waits for it."""
+    """A mixin for uvicorn protocols: detects a client that does not read."""
 
     transport: asyncio.Transport
     _unsent: tuple[float, int] | None = None
-    """Since when writing waits, and how many bytes waited then; None while it does not wait."""
+    """When writing was paused, and how many bytes were queued then; None while it is not paused."""
 
     def pause_writing(self) -> None:
         super().pause_writing()  # type: ignore[misc]  # the protocol's
@@ -173,19 +173,19 @@ class _SlowReaderCheck:
 
 
 class HttpProtocol(_SlowReaderCheck, H11Protocol):
-    """Knows since when it waits for its peer. A test names what of uvicorn this relies on."""
+    """Measures how long it waits for its client. A test lists what of uvicorn this uses."""
 
     def __init__(self, *args: Any, limits: ConnectionLimits, **options: Any) -> None:
         super().__init__(*args, **options)
         self._limits = limits
         self._state: Any = h11.IDLE
-        """Of the peer, when we last heard of it."""
+        """The client's state at the last event."""
         self._since = time.monotonic()
         self._received_bytes = 0
 
     @property
     def awaits_request(self) -> bool:
-        """Whether the next word is the peer's: the rest of a request, or a further one."""
+        """Whether the client has to send next: the rest of a request, or another one."""
         return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
 
     def is_late(self, now: float) -> bool:
@@ -196,7 +196,7 @@ class HttpProtocol(_SlowReaderCheck, H11Protocol):
         if self._state is h11.IDLE:
             return now - self._since > HEAD_S
         if self.flow.read_paused:
-            self._since, self._received_bytes = now, 0  # we are the slow ones
+            self._since, self._received_bytes = now, 0  # the service is the slow side
         return now - self._since > min(BODY_S + self._received_bytes / _MIN_BYTES_PER_S, MAX_BODY_S)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
@@ -228,11 +228,11 @@ class HttpProtocol(_SlowReaderCheck, H11Protocol):
         elif received_bytes:
             self._state, self._since, self._received_bytes = self.conn.their_state, time.monotonic(), received_bytes
         else:
-            self._state = h11.DONE  # idle, until something comes
+            self._state = h11.DONE  # idle, until data arrives
 
 
 class WebSocketProtocol(_SlowReaderCheck, WebSocketsSansIOProtocol):
-    """Ends a connection whose reader takes nothing: uvicorn would keep it, and what is unsent, as long as it likes."""
+    """Ends a connection whose client does not read. uvicorn would keep it, and its queue, for ever."""
 
     def __init__(self, *args: Any, limits: ConnectionLimits, **options: Any) -> None:
         super().__init__(*args, **options)

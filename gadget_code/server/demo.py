@@ -1,4 +1,4 @@
-"""What `up --demo` brings: a scripted model behind a real HTTP endpoint, and a small git repository with a bug."""
+"""The parts of `up --demo`: a scripted model behind a real HTTP endpoint, and a small git repository with a bug."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from gadget_code.runtime.children import run_child, start_child, stop_child
 
 DEMO_SLUG = "roman"
 DEMO_PROVIDER = "Demo"
-_MODULE = "gadget_ai.testing"  # a process of its own, as any model server is: this package knows no model client
+_MODULE = "gadget_ai.testing"  # a process of its own, like any model server: this package has no model client
 _START_S = 20.0
 _STOP_S = 5.0
 
@@ -23,15 +23,15 @@ class DemoModel:
     url: str
     model: str
     prompt: str
-    """The one that it knows an answer to."""
+    """The prompt that the script answers."""
 
 
 @asynccontextmanager
 async def demo_model() -> AsyncIterator[DemoModel]:
-    """The scripted model, while the context is open."""
+    """Runs the scripted model while the context is open."""
     process = await start_child(
         *(sys.executable, "-P", "-m", _MODULE, "--port", "0"),
-        stdin=asyncio.subprocess.PIPE,  # where the kernel does not end it with us, this does
+        stdin=asyncio.subprocess.PIPE,  # its end stops the child where the kernel does not
         stdout=asyncio.subprocess.PIPE,
     )
     try:
@@ -47,7 +47,7 @@ async def demo_model() -> AsyncIterator[DemoModel]:
 
 
 async def demo_project(origin: Path) -> Path:
-    """The demo's git repository, made at the first time."""
+    """Returns the demo's git repository; creates it the first time."""
     if not (origin / ".git").is_dir():
         origin.mkdir(parents=True, exist_ok=True)
         await run_child(sys.executable, "-P", "-m", _MODULE, "--write-project", str(origin))

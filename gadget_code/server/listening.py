@@ -1,4 +1,4 @@
-"""What a service has before it has anything to serve: its socket, and ears for a stop."""
+"""What a service needs first: its listening socket, and a handler for stop signals."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from gadget_code.settings import Settings
 
 @contextlib.contextmanager
 def stop_signal() -> Iterator[asyncio.Event]:
-    """An event that SIGTERM and Ctrl+C set."""
+    """Gives an event that SIGTERM and Ctrl+C set."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -25,8 +25,8 @@ def stop_signal() -> Iterator[asyncio.Event]:
 
 
 def bind(settings: Settings, *, insecure: bool = False) -> tuple[socket.socket, Settings]:
-    """A listening socket, and the settings with the port it got. Raises GadgetError when the address is taken, or is
-    one of the network without TLS in front and that is not said to be meant (`insecure`)."""
+    """Returns a listening socket, and the settings with its port. Raises GadgetError when the address is taken, or is
+    reachable from the network without TLS and without `insecure`."""
     if not (settings.is_loopback or insecure or settings.is_https):
         raise GadgetError(
             ErrorCode.INVALID_REQUEST,

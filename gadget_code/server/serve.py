@@ -18,7 +18,7 @@ async def serve(settings: Settings, *, insecure: bool) -> None:
     with stop_signal() as stop:
         async with AsyncExitStack() as stack:
             with loading():
-                # The routes take as long to load as the database takes to start: both at once.
+                # At the same time: loading the routes takes as long as starting the database.
                 web_server = asyncio.get_running_loop().run_in_executor(None, _load_web_server)
                 store = await stack.enter_async_context(open_store(settings))
                 server = await stack.enter_async_context((await web_server)(settings, store, listener))

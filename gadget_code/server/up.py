@@ -1,4 +1,4 @@
-"""`gadget-code up`: MongoDB, the web service and one drone on this machine, for the one person who uses it."""
+"""`gadget-code up`: MongoDB, the web service and one drone on this machine, for one user."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ class UpOptions:
 
 
 async def up(settings: Settings, options: UpOptions) -> None:
-    """Runs until Ctrl+C or SIGTERM, or until a part of it cannot go on. Raises GadgetError."""
+    """Runs until Ctrl+C or SIGTERM, or until a part fails. Raises GadgetError."""
     listener, settings = bind(settings)
     with stop_signal() as stop:
         async with AsyncExitStack() as stack:
@@ -83,7 +83,7 @@ async def up(settings: Settings, options: UpOptions) -> None:
 
 
 async def _until_one_ends(parts: Sequence[asyncio.Task[Any]]) -> None:
-    """Waits for any part but the demo's own turn to end, and raises what it raised."""
+    """Waits until a part ends, except for the demo's turn, and raises its exception."""
     waiting = {part for part in parts if part.get_name() != "demo"}
     try:
         done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -98,7 +98,7 @@ async def _until_one_ends(parts: Sequence[asyncio.Task[Any]]) -> None:
 
 
 async def _owner(store: MongoStore) -> User:
-    """The account of whoever runs this install, made at the first run."""
+    """Returns the operator's account; creates it at the first run."""
     existing = await store.users.find({"_id": OWNER_ID})
     if existing is not None:
         return existing
@@ -126,12 +126,12 @@ async def _welcome(
 
 
 def _command() -> str:
-    """How this install's `gadget-code` is called here: by its name where that is on PATH."""
+    """Returns how to call this install's `gadget-code`: by name when it is on PATH."""
     return "gadget-code" if shutil.which("gadget-code") else str(Path(sys.executable).with_name("gadget-code"))
 
 
 async def _show_demo(settings: Settings, token: str, demo: DemoModel) -> None:
-    """A first turn, as `gadget-code prompt` shows it."""
+    """Runs a first turn, shown as by `gadget-code prompt`."""
     _say(f"\n$ gadget-code prompt --project {DEMO_SLUG} {json.dumps(demo.prompt)}")
     api = ApiClient(settings.origin, token)
     renderer = TerminalRenderer()
@@ -147,7 +147,7 @@ async def _show_demo(settings: Settings, token: str, demo: DemoModel) -> None:
 
 
 async def _offer_what_is_here(store: MongoStore, owner: User) -> None:
-    """Providers for what this machine has: a key in OPENAI_API_KEY, an Ollama that runs."""
+    """Adds providers for a key in OPENAI_API_KEY and for a running Ollama."""
     if key := os.environ.get("OPENAI_API_KEY"):
         base_url = os.environ.get("OPENAI_BASE_URL", _OPENAI)
         await _offer(store, owner, "OpenAI", ApiType.OPENAI, base_url, key, None)
@@ -166,13 +166,13 @@ async def _offer(
     key: str | None,
     models: list[ProviderModel] | None,
 ) -> None:
-    """Makes or renews the owner's provider of that name; without `models` it is asked for its own."""
+    """Creates or updates the owner's provider of that name. Without `models` it asks the provider for its models."""
     new = NewProvider(name=name, api_type=api, base_url=base_url, api_key=SecretStr(key) if key else None)
     existing = await store.providers.find({"user": owner.id, "name": name})
     if existing is None:
         existing = await store.providers.create(owner.id, new)
     elif models is None:
-        return  # the person may have changed it since
+        return  # the user may have changed it
     if models is None:
         models = await _models_of(existing, key)
     if models is not None:
@@ -192,7 +192,7 @@ async def _models_of(provider: Provider, key: str | None) -> list[ProviderModel]
 
 
 async def _offer_workspace(store: MongoStore, owner: User, workspace: Path) -> None:
-    """A workspace that is a git work tree with a remote is a project without further ado."""
+    """Adds a project for a workspace that is a git work tree with a remote."""
     if not (workspace / ".git").exists():
         return
     url = (await run_child("git", "-C", str(workspace), "config", "--default", "", "remote.origin.url")).strip()
@@ -212,7 +212,7 @@ async def _project(store: MongoStore, owner: User, slug: str, git_url: str) -> N
 async def _drone(
     settings: Settings, store: MongoStore, owner: User, workspace: Path, allow_local_git: bool
 ) -> AsyncIterator[asyncio.Task[None]]:
-    """One drone as a child process while the context is open. Gives the task that ends when it does."""
+    """Runs one drone as a child process while the context is open. Gives the task that ends with it."""
     workspace.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "GADGET_SERVER_URL": settings.origin, "GADGET_DATA_DIR": str(settings.data_dir)}
     if allow_local_git:
@@ -223,10 +223,10 @@ async def _drone(
         clock = asyncio.get_running_loop().time
         while True:
             begun = clock()
-            # A fresh one each time: it may be its credential that ended (a new password ends them all).
+            # A new token each time: the old one may have ended (a new password ends all).
             token, _ = await store.tokens.issue(owner.id, TokenKind.DRONE)
             process = await start_child(
-                # -P: the workspace may be our current directory, and is not to be imported from.
+                # -P: Python must not import from the current directory, which may be the workspace.
                 *(sys.executable, "-P", "-m", "gadget_drone", "--quiet", "--workspace", str(workspace)),
                 env={**environment, "GADGET_DRONE_TOKEN": token},
                 stdout=asyncio.subprocess.DEVNULL,

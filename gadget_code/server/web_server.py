@@ -1,4 +1,4 @@
-"""Running the web service: uvicorn on a socket that listens, and a clean end."""
+"""Runs uvicorn on a listening socket, and stops it cleanly."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,8 @@ _START_S = 30.0
 class _Uvicorn(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are `stop_signal`'s: uvicorn would raise them again and end us before the database is stopped."""
+        """`stop_signal` handles the signals. uvicorn would raise them again and end the process before the database has
+        stopped."""
         yield
 
 
@@ -33,7 +34,7 @@ class _Uvicorn(uvicorn.Server):
 async def web_server(
     settings: Settings, store: MongoStore, listener: socket.socket
 ) -> AsyncIterator[asyncio.Task[None]]:
-    """The web service, serving while the context is open. Gives the task that ends if it ends by itself."""
+    """Serves while the context is open. Gives the task that ends when the server ends by itself."""
     files = raise_file_limit()
     limits = ConnectionLimits(
         files=files, per_address=settings.connections_per_address, proxies=settings.trusted_proxies
@@ -50,10 +51,10 @@ async def web_server(
         server_header=False,
         http=functools.partial(HttpProtocol, limits=limits),  # type: ignore[arg-type]  # it is called and nothing else
         ws=functools.partial(WebSocketProtocol, limits=limits),  # type: ignore[arg-type]
-        # uvicorn alone would believe what any local program says of its address.
+        # By default uvicorn trusts the address headers of any local program.
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=list(settings.trusted_proxies),
-        # Over this a frame ends its connection at once; engine.io's own limit is just below.
+        # A larger frame ends its connection at once; engine.io's own limit is just below.
         ws_max_size=MAX_EVENT_BYTES + 1000,
         ws_per_message_deflate=False,
         ws_ping_interval=None,

@@ -1,1 +1,1 @@
-"""What is done with a whole session: its history, export, fork, revert and deletion."""
+"""Operations on whole sessions: history, export, fork, revert and deletion."""

@@ -1,9 +1,9 @@
-"""Claims: whoever takes a session back, or brings it forward, has it alone meanwhile, over all web processes.
+"""Claims: a revert or redo owns its session exclusively, across all web processes.
 
-A claim is kept with the session's document, and runs out by itself when its process dies. While it holds, nobody else
-takes the session back, and no prompt of it is dispatched: one that comes now waits, and comes after it. It is written
-before we look for turns that wait or run, and the dispatcher looks for it after a turn was stored: so either we see the
-turn, or the dispatcher sees the claim.
+The claim is in the session's document, and expires when its process dies. While it holds, no other revert starts and
+the dispatcher offers no turn of the session. The claim is written before the check for unfinished turns, and the
+dispatcher checks the claim after a turn is stored: so either the check finds the turn, or the dispatcher finds the
+claim.
 """
 
 import logging
@@ -22,28 +22,28 @@ from gadget_code.turns.dispatch import Dispatcher
 log = logging.getLogger(__name__)
 
 RESTORE_S = 180.0
-"""How long a drone may take to restore a large project. It gives up by itself after 120 s, and may first have to end a
-comparison, which it does after 30 s: an answer that is late is none that is lost."""
+"""Seconds that a drone may take to restore a large project. It stops by itself after 120 s, and may first have to
+finish a diff, which stops after 30 s. So a late reply is not a lost one."""
 CLAIM_S = RESTORE_S + 30.0
 
 
 @dataclass
 class Claim:
-    """A session that is ours."""
+    """A session that this revert or redo owns."""
 
     id: str
     session: ChatSession
-    """As it was when it was claimed."""
+    """The session when it was claimed."""
     newest: str | None
-    """The session's newest turn then: later ones are of no concern to us."""
+    """The session's newest turn at that time. Later turns are ignored."""
     at: datetime
     is_at_drone: bool = False
-    """Whether a drone may change the files now. Then the claim is not given up, whatever happens to us: it runs out."""
+    """Whether a drone may be changing the files. The claim is not released then; it expires."""
 
 
 @asynccontextmanager
 async def claimed(store: MongoStore, dispatcher: Dispatcher, session: ChatSession) -> AsyncIterator[Claim]:
-    """The session, idle and ours for as long as the context. Raises Conflict when it is not to be had."""
+    """Claims an idle session while the context is open. Raises Conflict when it is claimed or not idle."""
     claim_id = new_id()
     ours = await store.sessions.claim(session.id, claim_id, CLAIM_S)
     if ours is None:

@@ -1,4 +1,4 @@
-"""Deleting what a session holds: its turns, their events, outputs, questions and images."""
+"""Deletes a session's content: its turns with their events, outputs, inquiries and images."""
 
 import asyncio
 import logging
@@ -12,12 +12,12 @@ log = logging.getLogger(__name__)
 
 _EVERY_S = 24 * 3600.0
 _AGE = timedelta(hours=1)
-"""A session may be without its document while it is forked, for seconds."""
+"""A session that is being forked has no document for some seconds."""
 
 
 async def delete_content(store: MongoStore, user: str, session: str) -> None:
-    """The session's own document is deleted before. The turns go last: when a process dies in between, they lead
-    `delete_orphans` to the rest."""
+    """Deletes the content after the session's own document. The turns come last: `delete_orphans` finds the rest
+    through them when this process dies."""
     turns = [turn for turn, _ in await store.turns.from_turn(session, "0")]
     await store.events.delete_turns(turns)
     await store.blobs.delete_turns(turns)
@@ -27,14 +27,15 @@ async def delete_content(store: MongoStore, user: str, session: str) -> None:
 
 
 async def delete_orphans(store: MongoStore, age: timedelta = _AGE) -> None:
-    """Deletes what a fork or a deletion left when its process died, unless a turn of it is younger than `age`."""
+    """Deletes what a fork or a deletion left when its process died, unless the session has a turn younger than
+    `age`."""
     for user, session in await store.turns.orphaned_sessions(utc_now() - age):
         log.info("deleting what is left of session %s", session)
         await delete_content(store, user, session)
 
 
 async def delete_orphans_daily(store: MongoStore) -> None:
-    """At the start and once a day, for as long as the service lives."""
+    """Runs `delete_orphans` at the start and once a day."""
     while True:
         try:
             await delete_orphans(store)

@@ -1,6 +1,6 @@
-"""A session as one document to keep: Markdown to read, JSON to process. Made while it is sent, a turn at a time.
+"""Exports a session as one document: Markdown to read, JSON to process. Generates it while it is sent, turn by turn.
 
-It holds what the user and the agent said and did. Keys are in no session.
+The document has prompts, answers and tool calls. No session contains keys.
 """
 
 import re
@@ -23,7 +23,7 @@ _PAGE_TURNS = 20
 
 
 def disposition(session: ChatSession, format: Format) -> str:
-    """`Content-Disposition` with the session's name as a file name, whatever it is named."""
+    """Returns `Content-Disposition` with a file name made of the session's name."""
     name = re.sub(r"[^\w.-]+", "-", session.name).strip("-.")[:80] or "session"
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "session"
     suffix = _SUFFIXES[format]
@@ -31,7 +31,7 @@ def disposition(session: ChatSession, format: Format) -> str:
 
 
 async def exported(store: MongoStore, session: ChatSession, format: Format) -> AsyncIterator[bytes]:
-    """The session's turns that were not taken back, oldest first."""
+    """Yields the session's turns that are not reverted, oldest first."""
     parts = _markdown(store, session) if format == "markdown" else _json(store, session)
     async for part in parts:
         yield part.encode()
@@ -46,7 +46,7 @@ async def _turns(store: MongoStore, session: ChatSession) -> AsyncIterator[ChatT
 
 
 async def _json(store: MongoStore, session: ChatSession) -> AsyncIterator[str]:
-    # Events are stored as they go over the wire, so nothing is parsed here.
+    # The bodies are sent as they are stored, without parsing.
     yield f'{{"session":{_dumps(session.to_wire())},"turns":['
     first = True
     async for turn in _turns(store, session):
@@ -96,7 +96,7 @@ def _event(event: object) -> str:
 
 
 def fenced(text: str, language: str = "") -> str:
-    """A code block that `text` cannot end."""
+    """Returns a code block with a fence that `text` does not contain."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}\n"

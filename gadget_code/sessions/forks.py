@@ -1,5 +1,4 @@
-"""Forks: a session of its own that begins with what another has said and done. It shares nothing with the other, which
-may go on, be taken back, or be deleted."""
+"""Forks: new sessions that begin with a copy of another's turns, and share nothing with it."""
 
 import logging
 from collections.abc import Mapping
@@ -17,14 +16,14 @@ from gadget_code.store.events import StoredEvent
 log = logging.getLogger(__name__)
 
 _LEFT_OUT = frozenset({"thinking", "response", "toolOutput", "inquiryAsked", "inquiryAnswered", "titled"})
-"""What later events hold whole, what was settled between the user and the other session, and its name."""
+"""Deltas (later events contain their text), the other session's inquiries, and its title."""
 _BATCH_BYTES = 4 * 1024 * 1024
 
 
 async def fork(store: MongoStore, source: ChatSession, last: str | None, name: str | None) -> ChatSession:
-    """A new session with the turns of `source` up to `last` (None: all) that are over and were not taken back.
+    """Creates a session with the turns of `source` up to `last` (None: all) that are over and not reverted.
 
-    The session is written last, so a fork that fails half way is nobody's. Raises NotFound, Conflict, StorageFull.
+    Writes the session's document last, so that nobody sees a fork that failed. Raises NotFound, Conflict, StorageFull.
     """
     turns = await _turns_up_to(store, source, last)
     forked = source.replace(
@@ -43,7 +42,7 @@ async def fork(store: MongoStore, source: ChatSession, last: str | None, name: s
     try:
         for turn in turns:
             copies[turn.id] = new_id()
-            # First, so that `delete_orphans` finds the rest if we die.
+            # First, so that `delete_orphans` finds the rest when this process dies.
             await store.turns.copy(turn, copies[turn.id], forked.id)
             await _copy_events(store, turn, copies[turn.id], forked.id)
             await store.blobs.copy(turn.id, copies[turn.id])

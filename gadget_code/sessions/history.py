@@ -1,4 +1,4 @@
-"""A session's history as messages, in pages, for the drone that works on it."""
+"""A session's history as messages, in pages, for the drone that runs its turn."""
 
 from collections.abc import Sequence
 
@@ -9,13 +9,14 @@ from gadget_api.turns import ChatTurn
 from gadget_code.store.database import MongoStore
 
 _PAGE_TURNS = 50
-_PAGE_BYTES = 8 * 1024 * 1024  # a page ends with the turn that passes this
+_PAGE_BYTES = 8 * 1024 * 1024  # a page ends with the turn that exceeds this
 
 
 async def history_page(store: MongoStore, session: str, *, after_turn: str | None, up_to: ChatTurn) -> HistoryPage:
-    """The session's turns after `after_turn` and up to the running turn `up_to` that were not taken back, oldest first.
+    """Returns the session's turns after `after_turn` and up to the running turn `up_to` that are not reverted, oldest
+    first.
 
-    Turns that are over are closed: each tool call has its result. Calls of the running one may be open.
+    In finished turns each tool call has a result. Calls of the running turn may have none.
     """
     items: list[TurnHistory] = []
     size = 0

@@ -1,5 +1,5 @@
-"""Taking a session back to where it was before a turn, and bringing it forward again: its conversation here, its files
-at the drone that holds its workspace."""
+"""Reverts a session to its state before a turn, and redoes that: the conversation in the store, the files at the drone
+of its workspace."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ from gadget_code.turns.dispatch import Dispatcher
 from gadget_code.workspaces.drones import holder_of, order_project
 
 _DIFF_S = 60.0
-"""How long a drone may take to compare a large project; it gives up by itself after 30 s."""
+"""Seconds that a drone may take to compare a large project; it stops by itself after 30 s."""
 
 
 @dataclass(frozen=True)
 class _Restore:
-    """Where files are to be restored, and to what."""
+    """Which checkpoint to restore, and at which drone."""
 
     drone: DroneRegistration
     ask: RestoreFiles
@@ -37,10 +37,10 @@ class Reverts:
     dispatcher: Dispatcher
 
     async def revert(self, user: str, session_id: str, new: NewRevert) -> Reverted:
-        """Takes the session back to before `new.turn`. A second time before the next prompt, it goes back further, and
-        one redo brings all of it forward. A prompt that comes meanwhile waits, and ends what can be redone.
+        """Reverts the session to its state before `new.turn`. A second revert before the next prompt goes back further,
+        and one redo undoes both. A prompt that arrives meanwhile waits, and ends the chance to redo.
 
-        Raises NotFound, Conflict; and Unavailable when the drone did not say what became of the files.
+        Raises NotFound, Conflict; and Unavailable when the drone does not confirm the files.
         """
         session = await self.store.sessions.owned(user, session_id)
         first = await self.store.turns.owned(user, new.turn)
@@ -63,7 +63,7 @@ class Reverts:
         return _answer(turns, restored)
 
     async def redo(self, user: str, session_id: str) -> Reverted:
-        """Brings forward what was taken back since the last prompt. Raises as `revert` does."""
+        """Undoes the reverts since the last prompt. Raises the same errors as `revert`."""
         session = await self.store.sessions.owned(user, session_id)
         nothing = Conflict(ErrorCode.NOTHING_TO_REDO, "Nothing was taken back since the last prompt.")
         if session.revert is None:
@@ -84,7 +84,7 @@ class Reverts:
         return _answer(turns, restored)
 
     async def turn_diff(self, user: str, turn_id: str) -> Diff:
-        """What the turn changed; of one that runs, so far. Raises NotFound, Conflict, Unavailable."""
+        """Returns what the turn changed; of a running turn, so far. Raises NotFound, Conflict, Unavailable."""
         turn = await self.store.turns.owned(user, turn_id)
         if turn.checkpoint is None:
             return Diff(files=(), file_count=0)
@@ -93,7 +93,7 @@ class Reverts:
         return await self._diff(session, turn.workspace_id, turn.checkpoint, until)
 
     async def session_diff(self, user: str, session_id: str, *, uncommitted: bool) -> Diff:
-        """What was changed since the session began, or since the last commit."""
+        """Returns what has changed since the session began, or since the last commit."""
         session = await self.store.sessions.owned(user, session_id)
         if uncommitted:
             return await self._diff(session, session.workspace_id, None, None)
@@ -112,8 +112,8 @@ class Reverts:
     async def _plan(
         self, session: ChatSession, first: ChatTurn, scope: RevertScope, newest: str | None
     ) -> tuple[list[ChatTurn], _Restore | None]:
-        """The turns that are to count no more, and how their files become what they were. Raises Conflict when there is
-        nothing of what `scope` names."""
+        """Returns the turns to mark as reverted, and how to restore the files before them. Raises Conflict when `scope`
+        matches nothing."""
         since = await self._from(session, first, newest)
         turns: list[ChatTurn] = []
         if scope is not RevertScope.FILES:
@@ -125,28 +125,28 @@ class Reverts:
                 )
         if scope is RevertScope.CONVERSATION:
             return turns, None
-        # A turn whose conversation was taken back has changed files all the same.
+        # Turns whose conversation is reverted already have changed files even so.
         files = await self._files(session, since)
         if files is None and not turns:
             raise Conflict(ErrorCode.CHECKPOINTS_OFF, "These turns changed no files, or none were kept where they ran.")
         return turns, files
 
     async def _from(self, session: ChatSession, first: ChatTurn, newest: str | None) -> list[ChatTurn]:
-        """Those that are over. One that came after we looked for such that are not is none of them."""
+        """Returns the finished turns from `first` to `newest`. Later turns are not affected."""
         window = {"$gte": first.id, "$lte": newest or first.id}
         turns = await self.store.turns.all({"session": session.id, "_id": window}, limit=100_000, hint="session")
         return [turn for turn in turns if turn.status.is_over]
 
     async def _can_redo(self, claim: Claim) -> bool:
-        """Whether no prompt came since the session was taken back; whoever took one may have died before he noted
-        that."""
+        """Returns whether no prompt was submitted since the last revert. Compares turns, because the process that took
+        a prompt may have died before it cleared `revert`."""
         return claim.newest == await self.store.sessions.reverted_after(claim.session.id)
 
     async def _files(
         self, session: ChatSession, turns: list[ChatTurn], to: CheckpointId | None = None
     ) -> _Restore | None:
-        """How the files become what they were before these turns, or what they are at `to`; None when none of the
-        turns has changed any. Raises Conflict when the drone that has them is away."""
+        """Returns how to restore the files to before these turns, or to the checkpoint `to`; None when the turns
+        changed none. Raises Conflict when the drone of the files is offline."""
         changed = next((turn for turn in turns if turn.checkpoint is not None), None)
         if changed is None or changed.checkpoint is None:
             return None
@@ -176,12 +176,12 @@ class Reverts:
         return restored
 
     async def _note(self, claim: Claim, revert: Revert) -> None:
-        """What drones keep of the session's history counts no more."""
+        """Stores the revert, and raises `historyVersion`, which invalidates the drones' caches of the history."""
         changes = {"revert": revert.model_dump(), "store.revertedAfter": claim.newest}
         await self._tell(await self._write(claim, changes, inc={"historyVersion": 1}))
 
     async def _write(self, claim: Claim, changes: Mapping[str, Any], **operators: Mapping[str, Any]) -> ChatSession:
-        """Changes the session while it is ours."""
+        """Updates the session while the claim holds."""
         its = {"_id": claim.session.id, "store.claim.id": claim.id}
         written = await self.store.sessions.update(its, changes, **operators)
         if written is None:
@@ -194,7 +194,7 @@ class Reverts:
         return written
 
     async def _discard_redo(self, session: ChatSession, revert: Revert) -> None:
-        """A prompt came while the session was taken back; it ended nothing, as nothing was noted then."""
+        """Clears the redo after a prompt that arrived during the revert: at that time there was nothing to clear."""
         ended = await self.store.sessions.update({"_id": session.id, "revert.at": revert.at}, {"revert": None})
         if ended is not None:
             await self._tell(ended)
@@ -203,14 +203,14 @@ class Reverts:
         await self.rooms.emit_to_user(session.user, "sessionUpdated", SessionUpdated(session=session))
 
     async def _emit_turns(self, turns: list[ChatTurn]) -> None:
-        for turn in turns[-20:]:  # what a client shows; it asks for more
+        for turn in turns[-20:]:  # as many as a client shows; it requests the others
             await self.rooms.emit_turn(await self.store.turns.find({"_id": turn.id}))
 
 
 def _joined(
     before: Revert | None, first: ChatTurn, scope: RevertScope, restored: FilesRestored | None, at: datetime
 ) -> Revert:
-    """What one redo brings forward: this, and what was taken back before it since the last prompt."""
+    """Merges a revert with an earlier one since the last prompt, so that one redo undoes both."""
     redo = restored.before if restored is not None else None
     if before is None:
         return Revert(turn=first.id, scope=scope, at=at, redo=redo)

@@ -1,5 +1,4 @@
-"""How peers are addressed: by room (`user:`, `session:`, `drone:`, `terminal:`), so that it does not matter which web
-process holds their socket."""
+"""Addresses clients by room (`user:`, `session:`, `drone:`, `terminal:`), whichever web process holds their socket."""
 
 import asyncio
 import time
@@ -15,7 +14,7 @@ from gadget_api.turns import ChatTurn
 from gadget_code.sockets.server import SocketServer
 
 CALL_S = 5.0
-"""How long a drone may take to answer: well under the ping time-out, for an IDE's own handler waits meanwhile."""
+"""Seconds that a drone may take to reply: less than the ping time-out, because an IDE's handler waits meanwhile."""
 
 ReplyT = TypeVar("ReplyT", bound=WireModel)
 _INVALID_REPLY = "The drone gave an answer that makes no sense; see whether it is of the same version."
@@ -37,7 +36,7 @@ def drone_room(drone: str) -> str:
 
 
 def terminal_room(drone: str, terminal: str) -> str:
-    """Its name has the drone's, so that no drone can speak for a terminal of another's."""
+    """Contains the drone's id, so that no drone can send output for another's terminal."""
     return f"terminal:{drone}:{terminal}"
 
 
@@ -45,30 +44,29 @@ class Rooms:
     def __init__(self, server: SocketServer) -> None:
         self._server = server
         self._pending_calls: dict[str, set[asyncio.Future[Any]]] = {}
-        """By drone: what it was asked and has not answered."""
+        """Drone -> its calls without a reply."""
         self._unresponsive_until: dict[str, float] = {}
-        """By drone that did not answer in time, and has not since: until when who is in a hurry does not wait for it
-        (monotonic seconds)."""
+        """Drone -> until when it counts as unresponsive (monotonic seconds), because its last call timed out."""
 
     def is_connected(self, socket: str) -> bool:
-        """Whether this connection is one of this process that stands: it has not left, and is not leaving."""
+        """Returns whether this process has the connection, and it is not closing."""
         return bool(self._server.manager.is_connected(socket, "/"))
 
     async def emit_to_user(self, user: str, event: str, message: WireModel) -> None:
-        """To every IDE connection of the user."""
+        """Emits to every IDE connection of the user."""
         await self._server.emit(event, message.to_wire(), room=user_room(user))
 
     async def emit_turn(self, turn: ChatTurn | None) -> None:
-        """To every IDE connection of its user: where the turn stands now."""
+        """Emits the turn's status to every IDE connection of its user."""
         if turn is not None:
             await self.emit_to_user(turn.user, "turnStatus", TurnStatus(turn=turn))
 
     async def relay(self, session: str, event: str, payload: dict[str, Any]) -> None:
-        """A turn's event, to everyone who watches the session."""
+        """Emits a turn's event to every watcher of the session."""
         await self._server.emit(event, payload, room=session_room(session))
 
     async def emit_terminal_output(self, drone: str, output: TerminalOutput) -> None:
-        """What a terminal of the drone's said, to everyone who is attached to it."""
+        """Emits a terminal's output to every socket that is attached to it."""
         room = terminal_room(drone, output.terminal_id)
         if self._server.may_have_members(room):
             await self._server.emit("terminalOutput", output.to_wire(), room=room)
@@ -77,19 +75,20 @@ class Rooms:
         await self._server.emit(event, message.to_wire(), room=drone_room(drone))
 
     async def call_drone(self, drone: str, event: str, message: WireModel, *, timeout: float = CALL_S) -> None:
-        """Asks the drone and waits for its yes. Raises Conflict with the drone's code, or Unavailable."""
+        """Sends a request to the drone and waits for its acknowledgement. Raises Conflict with the drone's error code,
+        or Unavailable."""
         await self._call(drone, event, message, timeout)
 
     def check_responsive(self, drone: str) -> None:
-        """Raises Unavailable while the drone is silent: for what is asked again and again, as keys that are typed,
-        where each would wait, and all that comes behind them on the same socket, its pings too."""
+        """Raises Unavailable while the drone is unresponsive. For frequent requests such as typed keys: each would
+        wait, and delay everything behind it on the same socket, including pings."""
         if time.monotonic() < self._unresponsive_until.get(drone, 0.0):
             raise Unavailable(ErrorCode.DRONE_OFFLINE, _SILENT)
 
     async def ask_drone(
         self, drone: str, event: str, message: WireModel, reply: type[ReplyT], *, timeout: float
     ) -> ReplyT:
-        """`call_drone` for a question: what it answers."""
+        """Sends a request to the drone and returns its reply. Raises like `call_drone`."""
         answer = await self._call(drone, event, message, timeout)
         try:
             return reply.model_validate(answer)
@@ -112,7 +111,7 @@ class Rooms:
             await self._server.emit(event, message.to_wire(), room=drone_room(drone), callback=answer)
             reply = await asyncio.wait_for(answered, timeout)
         except TimeoutError:
-            if timeout <= CALL_S:  # else the question may be a long one
+            if timeout <= CALL_S:  # longer requests may take their time
                 self._unresponsive_until[drone] = time.monotonic() + _SILENT_S
             raise Unavailable(ErrorCode.DRONE_OFFLINE, _SILENT) from None
         finally:
@@ -128,7 +127,7 @@ class Rooms:
         raise Conflict(error.code, error.message, retryable=error.retryable)
 
     def drone_disconnected(self, drone: str) -> None:
-        """Its socket is closed: nothing that it was asked over it will be answered."""
+        """Fails the drone's pending calls: its socket is closed, so no reply will come."""
         self._unresponsive_until.pop(drone, None)
         for asked in self._pending_calls.get(drone, ()):
             if not asked.done():

@@ -1,4 +1,4 @@
-"""The database: its collections, their indexes, and the connection."""
+"""The database: collections, indexes, connection."""
 
 import fcntl
 import logging
@@ -50,7 +50,7 @@ from gadget_code.store.vault import Vault
 
 log = logging.getLogger(__name__)
 
-_SERVER_SELECTION_MS = 5000  # a request waits this long for a database that is away, then answers 503
+_SERVER_SELECTION_MS = 5000  # a request waits this long for an unreachable database, then returns 503
 _MAJORITY = WriteConcern("majority", wtimeout=10_000)
 
 INDEXES: Mapping[str, Sequence[IndexModel]] = {
@@ -71,7 +71,7 @@ INDEXES: Mapping[str, Sequence[IndexModel]] = {
 
 @dataclass(frozen=True)
 class MongoStore:
-    """Every collection, each through the class that knows it."""
+    """All collections, each behind its own class."""
 
     database: AsyncDatabase[Document]
     users: UserStore
@@ -92,7 +92,7 @@ class MongoStore:
     def of(
         cls, database: AsyncDatabase[Document], vault: Vault, keep_deltas: timedelta | None, storage_bytes: int
     ) -> "MongoStore":
-        """`storage_bytes`: what each user may keep of blobs and images."""
+        """`storage_bytes`: each user's limit for blobs and images."""
         quota = Quota(database, storage_bytes)
         return cls(
             database=database,
@@ -124,15 +124,15 @@ class MongoStore:
         steered: list[str],
         events: Sequence[TurnEvent] = (),
     ) -> bool:
-        """Stores the next events of `turn` and what it is `after` them. False when it is not as it was read any more:
-        it has other events, or somebody else's epoch.
+        """Stores the next events of `turn`, and `after`, which is the turn after them. Returns False when the stored
+        turn is not `turn` any more: it has other events or another epoch.
 
-        The turn's document decides, in one write: events count up to its `lastSeq`. So the numbers of a turn's events
-        have no gap and no double, nothing of an epoch that is over counts, whatever process of ours is late, and a
-        process that dies in between leaves what its successor writes over. (A transaction would do the same, and hold
-        the turn for a minute when its process dies in it.)
+        One write to the turn's document decides: events count up to its `lastSeq`. So a turn's events have neither gaps
+        nor duplicates, no event of an old epoch counts, however late a process is, and a process that dies in between
+        leaves only what its successor overwrites. (A transaction would do the same, but would block the turn for a
+        minute when its process dies.)
 
-        What `events` ask, and the images they name, are kept before that: an event that counts has them.
+        Inquiries and images in `events` are stored before: an event that counts has them.
         """
         if not await self.events.put(turn.id, group):
             return False
@@ -154,10 +154,10 @@ class MongoStore:
 
 @asynccontextmanager
 async def open_store(settings: Settings, *, join: bool = False) -> AsyncIterator[MongoStore]:
-    """The store of these settings: an external server's, or the private one's, which lives as long as the context.
+    """Opens the store: of an external server, or of the private one, which runs as long as the context.
 
-    With `join`, the private server of a service that runs already is used when there is one.
-    Raises GadgetError when there is no database to be had.
+    With `join` it uses the private server of a running service, if there is one. Raises GadgetError when there is no
+    database.
     """
     url = settings.mongodb_url.get_secret_value() if settings.mongodb_url is not None else None
     if url is None and join:
@@ -173,7 +173,7 @@ async def open_store(settings: Settings, *, join: bool = False) -> AsyncIterator
 
 @contextmanager
 def _sole_user(data_dir: Path) -> Iterator[None]:
-    """Holds the data directory; the kernel lets go of it when we die."""
+    """Locks the data directory; the kernel releases the lock when this process dies."""
     try:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -1,7 +1,7 @@
-"""Where sessions stand, for a list of them: found in the turns each time, in two commands for any number of sessions.
+"""The latest turn of each session, for a list of sessions: two commands for any number of sessions.
 
-Not kept with the session's document: a turn and that would be two writes, and a process that dies between them, or two
-that are late, would leave a list that is wrong until the next turn.
+Read from the turns each time, not kept in the session's document. That would be a second write, and a process that dies
+between the two, or two late ones, would leave a wrong list until the next turn.
 """
 
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ _SHOWN = ("createdAt", "status", "waiting", "inquiry", "unusualAt", "endedAt")
 
 
 async def latest_turns(turns: TurnStore, user: str, sessions: Sequence[str]) -> dict[str, LatestTurn]:
-    """By session, without those that have no turn."""
+    """Returns session -> its latest turn, for sessions that have one."""
     if not sessions:
         return {}
-    # Sorted as the index over `session` and `_id` is, so that only the first turn of each session is looked at.
+    # Sorted like the index over `session` and `_id`, so that MongoDB reads only the first turn of each session.
     first: dict[str, Any] = {"turn": {"$first": "$_id"}, **{name: {"$first": f"${name}"} for name in _SHOWN}}
     newest: list[Document] = [
         {"$match": {"session": {"$in": list(sessions)}}},
@@ -29,7 +29,7 @@ async def latest_turns(turns: TurnStore, user: str, sessions: Sequence[str]) -> 
     fields = {"session": 1, **dict.fromkeys(_SHOWN, 1)}
     with store_errors():
         rows = await (await turns.collection.aggregate(newest)).to_list()
-        # Asked second: a turn that has ended since is not among them, and one that came since is no older.
+        # After the first query: a turn that has ended since is not in the result, and a newer one is handled below.
         waiting = await turns.collection.find(unfinished, fields).sort("_id", -1).to_list()
     latest = {str(row["_id"]): _read(row["turn"], row) for row in rows}
     for row in waiting:  # the oldest of a session comes last

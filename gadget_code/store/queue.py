@@ -1,8 +1,8 @@
 """The order of a session's queue.
 
-Ids are a session's order, in its history as in its queue: so a turn that is moved gets another id, and keeps those that
-it had in `formerIds`. All in one transaction: a prompt is never in the queue twice, and never lost. A dispatcher that
-is about to offer one of them finds it gone under the old id and looks again, so what runs next is always the first.
+A session's turns run in the order of their ids. So a turn that moves gets a new id, and keeps the old ones in
+`formerIds`. One transaction does it: a prompt is never in the queue twice and never lost. A dispatcher that is about to
+offer one of the turns does not find its old id and looks again, so the first of the queue always runs next.
 """
 
 from collections.abc import Sequence
@@ -19,14 +19,13 @@ from gadget_code.store.turns import TurnStore
 
 
 async def queue(turns: TurnStore, user: str, session: str) -> list[ChatTurn]:
-    """What waits in the session of this user, in the order in which it will run."""
+    """Returns the session's queued turns in the order in which they will run."""
     return await turns.unfinished(_waits(user, session))
 
 
 async def reorder(turns: TurnStore, user: str, session: str, prompts: Sequence[str]) -> list[ChatTurn]:
-    """Puts these prompts, by `promptId`, first in the session's queue, in this order; answers the turns that have
-    another id by that. One that a drone has begun already and lost stays before them. Raises Conflict when none of
-    them waits."""
+    """Puts these prompts, by `promptId`, first in the session's queue, in this order, and returns the turns with a new
+    id. A turn that a drone has begun and lost stays before them. Raises Conflict when none of them waits."""
     its = _waits(user, session)
     moved = await in_transaction(turns.collection, lambda transaction: _reorder(turns, transaction, its, prompts))
     return [turns.read(document) for document in moved]
@@ -65,6 +64,6 @@ async def _reorder(
 
 
 def _may_move(document: dict[str, Any]) -> bool:
-    """Whether nothing is kept under the turn's id yet: no drone has begun it, and it is not about to end."""
+    """Returns whether nothing refers to the turn's id yet: no drone has begun it, and it is not being cancelled."""
     store = document.get("store", {})
     return not (document["lastSeq"] or "begun" in store or document["cancelRequested"])

@@ -1,4 +1,4 @@
-"""Secrets that an install makes for itself: 64 hexadecimal digits, each in a file of its own."""
+"""Secrets that an install generates: 64 hexadecimal digits in a file."""
 
 import os
 import secrets
@@ -8,8 +8,8 @@ _DIGITS = 64
 
 
 def secret_in(path: Path) -> str:
-    """The secret in `path`. Makes the file (mode 0600) when it does not exist. Raises OSError, and ValueError for a
-    file that holds anything but a secret."""
+    """Returns the secret in `path`; creates the file (mode 0600) when it does not exist. Raises OSError, and ValueError
+    when the file holds anything else."""
     if not path.exists():
         _make(path)
     secret = path.read_text().strip()
@@ -19,7 +19,7 @@ def secret_in(path: Path) -> str:
 
 
 def _make(path: Path) -> None:
-    """Writes the whole file or nothing, and only once, even when the process dies or another one starts meanwhile."""
+    """Creates the file atomically and only once, even when the process dies or another one starts meanwhile."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with open(fresh, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
@@ -29,7 +29,7 @@ def _make(path: Path) -> None:
     try:
         os.link(fresh, path)
     except FileExistsError:
-        pass  # another process made it meanwhile: its secret counts
+        pass  # another process made it first: its secret counts
     finally:
         fresh.unlink()
     directory = os.open(path.parent, os.O_RDONLY)

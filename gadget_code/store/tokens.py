@@ -1,9 +1,9 @@
-"""Tokens: opaque, kept as their SHA-256, looked up by it. The token's kind is what makes a connection an IDE's or a
-drone's; nothing else a client says does.
+"""Tokens: opaque, stored and looked up by their SHA-256. Only the token's kind makes a connection an IDE's or a
+drone's; nothing that a client says does.
 
 An IDE's token has two halves. A browser keeps one in the session cookie, which it sends to every port of the host, and
-one in the storage of the page's origin, which no other port reads. The service takes both together: the hash is that
-of the whole token, so that a half matches nothing.
+one in the storage of the page's origin, which no other port can read. The hash is that of the whole token, so one half
+matches nothing.
 """
 
 import hashlib
@@ -25,12 +25,12 @@ SIGN_IN_LIFE = timedelta(minutes=15)
 DRONE_LIFE = timedelta(days=365)
 _TOUCH_EVERY = timedelta(minutes=5)
 _ID_DIGITS = 24
-"""Of a token's hash, in what names the token to its user. The hash opens nothing; still, nobody needs the whole."""
+"""Of a token's hash, in the token's public id. The hash grants no access; still, nobody needs all of it."""
 _CLIENT_CHARS = 200
 _LISTED = 200
 
 INDEXES = [
-    # MongoDB's TTL monitor runs once a minute; a check of our own makes expiry exact.
+    # MongoDB's TTL monitor runs once a minute; `_is_live` makes expiry exact.
     IndexModel([("expiresAt", 1)], name="expiry", expireAfterSeconds=0),
     IndexModel([("user", 1), ("createdAt", -1)], name="newest"),
     IndexModel([("drone", 1)], name="drone", sparse=True),
@@ -39,13 +39,13 @@ INDEXES = [
 
 @dataclass(frozen=True)
 class Caller:
-    """Who a verified token stands for."""
+    """The user and the rights of a verified token."""
 
     user: str
     kind: TokenKind
     token_hash: str
     drone: str | None = None
-    """The registration a drone token is bound to; None before it has registered."""
+    """The registration that a drone token is bound to; None before it has registered."""
 
 
 def hash_of(token: str) -> str:
@@ -65,7 +65,7 @@ class TokenStore:
         name: str | None = None,
         client: str | None = None,
     ) -> tuple[str, datetime]:
-        """A fresh token in the clear (told once, never stored), and when it ends."""
+        """Creates a token. Returns it in the clear (it is not stored), and when it expires."""
         token = secrets.token_urlsafe(32)
         if kind is TokenKind.IDE:
             token += f".{secrets.token_urlsafe(32)}"
@@ -88,7 +88,7 @@ class TokenStore:
         return token, now + life
 
     async def identify(self, token: str) -> Caller | None:
-        """Whom `token` stands for, or None when it is unknown, revoked, expired or idle for too long."""
+        """Returns the caller of `token`; None when it is unknown, revoked, expired or idle for too long."""
         with store_errors():
             document = await self.collection.find_one({"_id": hash_of(token)})
             if document is None or not _is_live(document):
@@ -98,24 +98,24 @@ class TokenStore:
         return Caller(document["user"], TokenKind(document["kind"]), document["_id"], document.get("drone"))
 
     async def live(self, hashes: set[str]) -> set[str]:
-        """Those of `hashes` that still stand; a token that is in use is not idle."""
+        """Returns those of `hashes` that are valid. Tokens in use are not idle."""
         with store_errors():
             documents = await self.collection.find({"_id": {"$in": list(hashes)}}).to_list(None)
         return {document["_id"] for document in documents if _is_live(document)}
 
     async def touch(self, hashes: set[str]) -> None:
-        """Notes that these are in use (an open socket is)."""
+        """Marks these tokens as used now (their sockets are open)."""
         with store_errors():
             await self.collection.update_many({"_id": {"$in": list(hashes)}}, {"$set": {"usedAt": utc_now()}})
 
     async def take_sign_in(self, token: str) -> str | None:
-        """Uses up a sign-in token and answers its user; None when it is not a live one."""
+        """Uses a sign-in token up and returns its user; None when it is not valid."""
         with store_errors():
             document = await self.collection.find_one_and_delete({"_id": hash_of(token), "kind": TokenKind.SIGN_IN})
         return document["user"] if document is not None and _is_live(document) else None
 
     async def bind_drone(self, token_hash: str, drone: str) -> bool:
-        """Binds a drone token to the registration that uses it first; False when that was another."""
+        """Binds a drone token to the first registration that uses it. Returns False when it is bound to another."""
         with store_errors():
             bound = await self.collection.update_one(
                 {"_id": token_hash, "drone": {"$in": [None, drone]}}, {"$set": {"drone": drone}}
@@ -123,7 +123,7 @@ class TokenStore:
         return bound.matched_count == 1
 
     async def revoke(self, **query: Any) -> None:
-        """Revokes every token that matches, such as `user=...` or `drone=...`; `keep` is the hash of one to spare."""
+        """Revokes every token that matches, such as `user=...` or `drone=...`, except the one with the hash `keep`."""
         keep = query.pop("keep", None)
         if keep is not None:
             query["_id"] = {"$ne": keep}
@@ -131,24 +131,24 @@ class TokenStore:
             await self.collection.delete_many(query)
 
     async def infos(self, caller: Caller) -> list[TokenInfo]:
-        """The live tokens of the caller's account, the newest first, its own among them."""
+        """Returns the valid tokens of the caller's account, newest first, including its own."""
         with store_errors():
             documents = await self.collection.find({"user": caller.user}).sort("createdAt", -1).limit(_LISTED).to_list()
         return [_info(document, caller) for document in documents if _is_live(document)]
 
     async def rename(self, user: str, token_id: str, name: str | None) -> bool:
-        """Whether the user has such a token."""
+        """Returns whether the user has such a token."""
         with store_errors():
             renamed = await self.collection.update_one(_named(user, token_id), {"$set": {"name": name}})
         return renamed.matched_count == 1
 
     async def revoke_one(self, user: str, token_id: str) -> bool:
-        """Whether the user had such a token."""
+        """Returns whether the user had such a token."""
         with store_errors():
             return (await self.collection.delete_one(_named(user, token_id))).deleted_count == 1
 
     async def revoke_sign_ins(self, user: str, keep: str | None = None) -> None:
-        """Every sign-in of the account but that of the hash `keep`, and links that were not used."""
+        """Revokes the account's sign-ins except the hash `keep`, and unused links."""
         await self.revoke(user=user, kind={"$in": [TokenKind.IDE, TokenKind.SIGN_IN]}, keep=keep)
 
 

@@ -1,7 +1,7 @@
-"""Secrets at rest: provider keys, encrypted with AES-256-GCM under a key that is kept in a file of its own.
+"""Provider keys at rest: encrypted with AES-256-GCM under a key in its own file.
 
-The associated data binds a ciphertext to its user, provider and base URL: moved to another record, or its URL
-changed in the database, it does not open any more.
+The associated data binds a ciphertext to its user, provider and base URL: it cannot be decrypted in another record, or
+after the URL was changed in the database.
 """
 
 import secrets
@@ -23,7 +23,8 @@ class Vault:
 
     @classmethod
     def open(cls, key_file: Path) -> "Vault":
-        """With the key in `key_file`, which is made (mode 0600) when it does not exist. Raises GadgetError."""
+        """Opens the vault with the key in `key_file`; creates the file (mode 0600) when it does not exist. Raises
+        GadgetError."""
         try:
             return cls(bytes.fromhex(secret_in(key_file)))
         except (OSError, ValueError) as exc:
@@ -37,7 +38,7 @@ class Vault:
         return nonce + self._cipher.encrypt(nonce, secret.encode(), _bound_to(provider))
 
     def unseal(self, sealed: bytes, provider: Provider) -> str:
-        """Raises GadgetError when it was sealed for another record or with another key."""
+        """Raises GadgetError when it was encrypted for another record or with another key."""
         try:
             return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], _bound_to(provider)).decode()
         except InvalidTag as exc:

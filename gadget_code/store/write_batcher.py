@@ -1,7 +1,6 @@
-"""Writes that go to the database together: what comes while one is on its way goes with the next.
+"""Batches writes: the items that arrive during one write are the next write.
 
-A single write waits for nobody. With many turns at once the database is asked once for all of them, where it would be
-asked once for each.
+A single item is written at once. With many turns the database gets one command for all instead of one for each.
 """
 
 import asyncio
@@ -16,22 +15,22 @@ _MAX_WEIGHT = 4 * 1024 * 1024
 
 
 class WriteBatcher(Generic[Item, Result]):
-    """`write` does all the items it is given, and answers a result or an exception for each, or raises one for all."""
+    """`write` writes the items, and returns a result or an exception for each, or raises one for all."""
 
     def __init__(
         self,
         write: Callable[[Sequence[Item]], Awaitable[Sequence[Result | BaseException]]],
         weight: Callable[[Item], int] = lambda _: 0,
     ) -> None:
-        """`weight`: bytes; what goes together has 4 MiB at most, or is one item."""
+        """`weight`: an item's bytes. A batch has at most 4 MiB, or is one item."""
         self._write = write
         self._weight = weight
         self._waiting: deque[tuple[Item, asyncio.Future[Result]]] = deque()
         self._writing: asyncio.Task[None] | None = None
-        """It ends with what waits."""
+        """Ends when nothing waits."""
 
     async def write(self, item: Item) -> Result:
-        """What `write` answers for the item, or raises. Cancelled, it may be written all the same."""
+        """Returns what `write` returns for the item, or raises it. A cancelled item may be written even so."""
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, done))
         if self._writing is None:
@@ -44,7 +43,7 @@ class WriteBatcher(Generic[Item, Result]):
                 await self._write_next()
         finally:
             self._writing = None
-            for _, done in self._waiting:  # only where the loop itself ends
+            for _, done in self._waiting:  # only when the event loop ends
                 done.cancel()
             self._waiting.clear()
 
@@ -57,7 +56,7 @@ class WriteBatcher(Generic[Item, Result]):
             if taken and weight > _MAX_WEIGHT:
                 break
             self._waiting.popleft()
-            if not done.done():  # else nobody waits for it any more
+            if not done.done():  # otherwise its caller has gone
                 taken.append((item, done))
         if not taken:
             return

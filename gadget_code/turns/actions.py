@@ -1,4 +1,4 @@
-"""What a user does to turns: submit, cancel, steer, continue elsewhere. The same for the socket and for REST."""
+"""A user's actions on turns: submit, cancel, steer, move to another drone. The socket and REST share them."""
 
 import asyncio
 import hashlib
@@ -36,7 +36,7 @@ from gadget_code.turns.leases import Leases
 log = logging.getLogger(__name__)
 
 CANCEL_S = 5.0
-"""How long a drone has to end a turn that was cancelled; then the service ends it (promise P14)."""
+"""Seconds that a drone has to end a cancelled turn; after that the service ends it (promise P14)."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class TurnActions:
         images: Sequence[str] = (),
         traceparent: str | None = None,
     ) -> ChatTurn:
-        """Stores a prompt as a queued turn: when this returns, a majority has it. The same id is the same turn. Raises
+        """Stores a prompt as a queued turn; a majority has it when this returns. The same id is the same turn. Raises
         InvalidInput, NotFound, TooMany."""
         check_prompt(content)
         session, queued, newest = await asyncio.gather(
@@ -71,7 +71,7 @@ class TurnActions:
             if earlier is None:
                 raise TooMany(f"{MAX_QUEUED} prompts wait in this session already; wait for them, or withdraw some.")
             return earlier
-        # Kept before the turn that names them is.
+        # Keep the images before the turn that names them is stored.
         refs = await self.store.images.use(user, tuple(dict.fromkeys(images)))
         if len(refs) < len(set(images)):
             raise InvalidInput("One of these images is not there (any more); send it with `POST /images` again.")
@@ -99,15 +99,15 @@ class TurnActions:
         return turn
 
     async def _keep_reverted(self, session: ChatSession) -> None:
-        """What was taken back stays so: the session goes on without it. One that goes on is in no archive."""
-        # As it is now that the turn is stored: whoever takes it back just now looks for turns after that was noted.
+        """A prompt ends the chance to redo a revert, and takes its session out of the archive."""
+        # After the turn is stored: a revert that runs at the same time looks for turns after it has stored itself.
         ends = {"_id": session.id, "$or": [{"revert": {"$ne": None}}, {"archivedAt": {"$ne": None}}]}
         changed = await self.store.sessions.update(ends, {"revert": None, "archivedAt": None})
         if changed is not None:
             await self.rooms.emit_to_user(changed.user, "sessionUpdated", SessionUpdated(session=changed))
 
     async def reorder(self, user: str, session_id: str, prompts: Sequence[str]) -> list[ChatTurn]:
-        """Puts these prompts first in the session's queue, in this order; the queue as it is then. Raises Conflict when
+        """Puts these prompts first in the session's queue, in this order, and returns the queue. Raises Conflict when
         none of them waits."""
         session = await self.store.sessions.owned(user, session_id)
         for turn in await reorder(self.store.turns, user, session.id, prompts):
@@ -116,11 +116,12 @@ class TurnActions:
         return await queue(self.store.turns, user, session.id)
 
     async def cancel(self, user: str, turn_id: str) -> None:
-        """Ends the turn, through its drone when that answers; a queued one is withdrawn. Raises Conflict when over."""
-        for attempt in range(3):  # a turn may start or end between our reading and our writing
+        """Ends the turn, through its drone when that replies; withdraws a queued turn. Raises Conflict when the turn is
+        over."""
+        for attempt in range(3):  # a turn may start or end between the read and the write
             turn = await self.store.turns.owned(user, turn_id)
             if attempt and turn.status is ChatTurnStatus.CANCELLED:
-                return  # by the sweep, or by another who asked for the same
+                return  # the sweep or another request has cancelled it
             if turn.status.is_over:
                 raise Conflict(ErrorCode.TURN_OVER, "This turn is over already.")
             if turn.status is ChatTurnStatus.PROCESSING:
@@ -134,11 +135,11 @@ class TurnActions:
         raise Conflict(ErrorCode.TURN_NOT_RUNNING, "The turn is changing hands; try again.", retryable=True)
 
     async def _cancel_at_drone(self, turn: ChatTurn) -> bool | None:
-        """Whether the drone ends it. None: the turn is not as it was read; look again."""
+        """Returns whether the drone ends the turn; None when the turn has changed and must be read again."""
         drone = await self.store.drones.find({"_id": turn.drone})
         if drone is None or drone.status is DroneStatus.OFFLINE:
             return False
-        # First here, so that the drone's death before it ends the turn does not undo it.
+        # Store the cancellation first, so that it survives the death of the drone.
         if not turn.cancel_requested:
             waiting = await self.store.turns.request_cancel(turn)
             if waiting is None:
@@ -148,12 +149,13 @@ class TurnActions:
         try:
             await self.rooms.call_drone(drone.id, "cancelTurn", CancelTurn(turn_id=turn.id))
         except GadgetError:
-            return False  # away, or it does not know the turn: then the end is ours to write
+            return False  # the drone is away or does not know the turn, so the service ends it
         self.background.start(self._enforce_cancel(turn), f"cancel of turn {turn.id}")
         return True
 
     async def _enforce_cancel(self, turn: ChatTurn) -> None:
-        """A drone that has said yes has a few seconds; if this process dies meanwhile, the sweep sees to it."""
+        """Ends the turn when its drone has accepted the cancellation and does not end it in time. The sweep does it
+        when this process dies."""
         await asyncio.sleep(CANCEL_S)
         try:
             now = await self.store.turns.owned(turn.user, turn.id)
@@ -163,7 +165,7 @@ class TurnActions:
             log.info("the cancel of turn %s is seen to later: %s", turn.id, exc.message)
 
     async def steer(self, user: str, turn_id: str, content: str, steer_id: str) -> None:
-        """Accepts a message for the turn's next step: when this returns, a majority has it. The same id is the same
+        """Accepts a message for the turn's next step; a majority has it when this returns. The same id is the same
         message. Raises Conflict when the turn is over, TooMany."""
         check_prompt(content, MAX_STEER_BYTES)
         turn = await self.store.turns.owned(user, turn_id)
@@ -179,26 +181,26 @@ class TurnActions:
         self.background.start(self.leases.deliver(taken, steer), f"message to turn {turn.id}")
 
     def on_turn_over(self, turn: ChatTurn) -> None:
-        """What follows the end of a turn: the next one."""
+        """Starts what follows the end of a turn: its remaining messages, and the next turn."""
         if turn.steers and turn.status is not ChatTurnStatus.CANCELLED:
             self.background.start(self.submit_steers(turn), f"messages left by turn {turn.id}")
         self.dispatcher.kick(turn.user)
 
     async def submit_steers(self, turn: ChatTurn) -> None:
-        """Messages that were accepted as the turn's last answer was on its way become the next prompts."""
+        """Submits messages as prompts that were accepted after the turn's last step."""
         for steer in turn.steers:
             if steer.origin is SteerOrigin.USER:
-                with suppress(NotFound):  # its session is gone
+                with suppress(NotFound):  # the session was deleted
                     await self.submit(turn.user, turn.session, steer.content, _prompt_of(turn, steer))
             await self.store.turns.drop_steer(turn, steer.steer_id)
 
     async def move(self, user: str, turn_id: str, drone_id: str | None) -> None:
-        """Goes on with a turn whose drone is lost, at another one. Raises Conflict, NotFound."""
+        """Continues a turn whose drone is lost on another drone. Raises Conflict, NotFound."""
         await self.leases.move(user, turn_id, drone_id)
         self.dispatcher.kick(user)
 
     async def of_drone(self, drone: str, turn_id: str) -> ChatTurn:
-        """The turn, when it was given to this drone. Raises NotFound."""
+        """Returns the turn if this drone has it. Raises NotFound."""
         turn = await self.store.turns.find({"_id": turn_id, "drone": drone})
         if turn is None:
             raise NotFound("turn")
@@ -206,7 +208,7 @@ class TurnActions:
 
 
 def _prompt_of(turn: ChatTurn, steer: Steer) -> str:
-    """The promptId of a message that becomes a prompt: the same each time, and no client's."""
+    """Returns the promptId of a message that becomes a prompt: always the same, and never a client's."""
     return "steer-" + hashlib.sha256(f"{turn.id} {steer.steer_id}".encode()).hexdigest()[:40]
 
 

@@ -1,4 +1,4 @@
-"""The dispatcher: gives queued turns to drones, the oldest of each session first, one at a time in a session."""
+"""The dispatcher: offers queued turns to drones, the oldest of each session first, one at a time per session."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ _OFFER_S = 10.0
 
 @dataclass(frozen=True)
 class WaitReason:
-    """Why no drone takes a turn: for a program, and for a person."""
+    """Why no drone takes a turn, for programs and for people."""
 
     waiting: Waiting
     reason: str
@@ -55,11 +55,11 @@ class Dispatcher:
         self._recorder = recorder
         self._background = background
         self._again: set[str] = set()
-        """Users to look at once more when the pass that runs for them ends."""
+        """Users whose queue has changed during their pass."""
         self._running: set[str] = set()
 
     def kick(self, user: str) -> None:
-        """Looks at the user's queued turns now: one was submitted, a drone came, a turn ended."""
+        """Starts a pass over the user's queued turns: a turn was submitted or has ended, or a drone is free."""
         if user in self._running:
             self._again.add(user)
             return
@@ -88,7 +88,7 @@ class Dispatcher:
                 await self._dispatch(turn)
 
     async def _dispatch(self, turn: ChatTurn) -> None:
-        if turn.cancel_requested:  # while it was offered
+        if turn.cancel_requested:  # cancelled during an offer
             await self._recorder.cancel(turn)
             return
         try:
@@ -112,7 +112,7 @@ class Dispatcher:
         except GadgetError as exc:
             if exc.retryable:
                 raise
-            # As it is now: an offer that failed raised its epoch.
+            # Read again: a failed offer has raised the epoch.
             now = await self._store.turns.owned(turn.user, turn.id)
             if now.status is ChatTurnStatus.QUEUED:
                 await self._recorder.end(now, ChatTurnStatus.ERROR, exc.message, exc.info)
@@ -123,11 +123,11 @@ class Dispatcher:
     async def _offer(
         self, turn: ChatTurn, session: ChatSession, drone: DroneRegistration
     ) -> tuple[ChatTurn, WaitReason] | None:
-        """Offers the turn to a drone that was claimed for it. None: it works, or has gone on otherwise. Else the turn
-        as it waits again, and why."""
+        """Offers the turn to a drone that was claimed for it. Returns None when the drone works on it, or the turn has
+        changed; else the queued turn, and why the drone refused."""
         taken = {"waiting": None, "statusReason": None, "drone": drone.id, "workspaceId": drone.workspace_id}
         offered = turn.replace(epoch=turn.epoch + 1, drone=drone.id, workspace_id=drone.workspace_id)
-        # Both to their end: what was taken is given back where it comes to nothing.
+        # Wait for both, so that a failure of one releases what the other has taken.
         started, order = await asyncio.gather(
             self._store.turns.move(turn, DISPATCH, ChatTurnStatus.PROCESSING, taken),
             self._orders.build(offered, session),
@@ -172,10 +172,10 @@ class Dispatcher:
 def candidate_drones(
     session: ChatSession, drones: Sequence[DroneRegistration], locks: dict[str, str]
 ) -> tuple[list[DroneRegistration], WaitReason | None]:
-    """The drones that may take a turn of `session`, the best first; and when there is none, why.
+    """Returns the drones that may take a turn of `session`, the best first; or none, and why.
 
-    A locked or chosen drone is the only one. Else the one in the session's workspace comes first (its files are
-    there), then those that have the project, then any.
+    A locked or chosen drone is the only candidate. Otherwise the session's workspace comes first (its files are there),
+    then drones that have the project, then all others.
     """
     wanted = session.lock.drone_id if session.lock is not None else session.drone
     if wanted is not None:

@@ -1,8 +1,8 @@
-"""Leases: which drone holds a turn, and what becomes of the turn when that drone is lost, comes back, comes back
-without it, or is given up.
+"""Leases: which drone has a turn, and what happens to the turn when the drone is lost, returns, returns without the
+turn, or is replaced.
 
-A drone's document is its lease: it names the turn, and runs out unless the process that holds the drone's socket renews
-it. The turn's epoch is the fence: whoever takes a turn over raises it, and events of an older one are refused.
+A drone's document is its lease: it names the turn, and expires unless the process that holds the drone's socket renews
+it. The turn's epoch is the fencing token: a new owner raises it, and events of an older epoch are refused.
 """
 
 import logging
@@ -55,20 +55,20 @@ class Leases:
         self._recorder = recorder
 
     async def drone_lost(self, drone: DroneRegistration) -> None:
-        """The drone is not connected any more: its turn says why it waits."""
+        """Stores that the turn of a disconnected drone waits for it."""
         for turn in await self._store.turns.running_on(drone):
             await self._wait_for_drone(turn, drone)
 
     async def begin(self, drone: str, turn_id: str, epoch: int | None) -> ChatTurn:
-        """The drone is about to work on the turn. Raises Conflict when it is not its turn under this epoch any more."""
+        """Marks the turn as begun by the drone. Raises Conflict when it is not the drone's turn under this epoch."""
         turn = await self._store.turns.begin(turn_id, drone, epoch)
         if turn is None:
             raise Conflict(ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
         return turn
 
     async def drone_working(self, drone: DroneRegistration) -> None:
-        """The drone says that it works: its turn waits for no drone, and gets what was said to it meanwhile, and what
-        it may do now. When its turn has gone on without it, it is told."""
+        """Handles a drone that reports to be at work: sends its turn's policy, messages and answers. Tells the drone
+        when the turn has another owner."""
         turns = await self._store.turns.running_on(drone)
         for turn in turns:
             await self._resume_contact(turn, self._policies.send)
@@ -79,12 +79,12 @@ class Leases:
             )
 
     async def turn_begun(self, turn: ChatTurn) -> None:
-        """`held`, for a turn that its drone has just begun."""
+        """`drone_working`, for a turn that its drone has just begun."""
         await self._resume_contact(turn, self._policies.send_at_begin)
 
     async def _resume_contact(self, turn: ChatTurn, tell: Callable[[ChatTurn], Awaitable[None]]) -> None:
         try:
-            await tell(turn)  # first: it may be less than it was
+            await tell(turn)  # first: the policy may allow less now
         except GadgetError as exc:
             log.info("turn %s is not told of its policy: %s", turn.id, exc.message)
         await self._mark_working(turn)
@@ -92,9 +92,10 @@ class Leases:
             await self._inquiries.redeliver(turn)
 
     async def drone_free(self, drone_id: str, changes: dict[str, Any]) -> DroneRegistration | None:
-        """The drone says that it works on nothing. None when it said so before an offer reached it; it says so again.
+        """Handles a drone that reports to be free. Returns None when the report is older than an offer; the drone
+        reports again.
 
-        A turn that says otherwise was lost with the files of its workspace, and is dispatched again.
+        A turn of this drone was lost with its workspace's files, and is dispatched again.
         """
         drone = await self._store.drones.find({"_id": drone_id})
         if drone is None:
@@ -109,7 +110,7 @@ class Leases:
     async def _requeue(self, turns: Sequence[ChatTurn]) -> None:
         for turn in turns:
             if turn.cancel_requested:
-                await self._recorder.cancel(turn)  # when its drone died: it does not go on
+                await self._recorder.cancel(turn)  # cancelled before its drone died
                 continue
             await self._recorder.close_stream(turn.id)
             changes = {
@@ -122,13 +123,13 @@ class Leases:
                 await self._rooms.emit_turn(queued)
 
     async def recover(self, drone_id: str, ask: RequestCrashRecovery) -> CrashRecoveryResponse:
-        """What the drone is to do with a turn that a crash left in its workspace."""
+        """Decides what the drone does with a turn that a crash left in its workspace."""
         await self._recorder.close_stream(ask.turn_id)
         turn = await self._store.turns.find(
             {"_id": ask.turn_id, "drone": drone_id, "status": ChatTurnStatus.PROCESSING}
         )
         if turn is not None and turn.cancel_requested:
-            await self._recorder.cancel(turn)  # when its drone died: it does not go on
+            await self._recorder.cancel(turn)  # cancelled before its drone died
             turn = None
         if turn is not None:
             changes = {"waiting": None, "statusReason": None}
@@ -143,7 +144,7 @@ class Leases:
         await self._rooms.emit_turn(turn)
         return CrashRecoveryResponse(
             turn_id=turn.id,
-            # A journal that is behind what is stored cannot be gone on with: build from the stored steps.
+            # A journal that is behind the store cannot be resumed: rebuild from the stored steps.
             action=RecoveryAction.RESUME if ask.last_seq >= turn.last_seq else RecoveryAction.RETRY,
             epoch=turn.epoch,
             acked_seq=turn.last_seq,
@@ -152,7 +153,8 @@ class Leases:
         )
 
     async def move(self, user: str, turn_id: str, drone_id: str | None) -> ChatTurn:
-        """Takes the turn from its lost drone, so that another goes on from its last step. Raises Conflict, NotFound."""
+        """Takes the turn from its lost drone, so that another continues from its last step. Raises Conflict,
+        NotFound."""
         turn = await self._store.turns.owned(user, turn_id)
         target = await self._store.drones.owned(user, drone_id) if drone_id is not None else None
         if turn.status.is_over:
@@ -183,7 +185,7 @@ class Leases:
         return moved
 
     async def deliver(self, turn: ChatTurn, steer: Steer) -> None:
-        """Brings a message to the turn's drone; where that fails, the drone gets it with its next connection."""
+        """Sends a message to the turn's drone. When that fails, the drone gets it with its next connection."""
         if turn.drone is None:
             return
         message = PutSteer(turn_id=turn.id, **dict(steer))
@@ -193,7 +195,7 @@ class Leases:
             log.info("a message to turn %s waits: %s", turn.id, exc.message)
 
     async def check(self) -> None:
-        """Looks at every turn that is at work: whether its drone is there, and whether it says so."""
+        """Checks every processing turn: whether its drone is connected, and works on it."""
         turns = await self._store.turns.unfinished({"status": ChatTurnStatus.PROCESSING})
         drones = await self._store.drones.by_id({turn.drone for turn in turns if turn.drone is not None})
         for turn in turns:
@@ -217,7 +219,7 @@ class Leases:
             await self._rooms.emit_turn(waiting)
 
     async def _mark_working(self, turn: ChatTurn) -> None:
-        for steer in turn.steers:  # one that it has is no news to it
+        for steer in turn.steers:  # the drone ignores duplicates
             await self.deliver(turn, steer)
         if turn.waiting is not Waiting.DRONE_LOST:
             return
@@ -226,7 +228,7 @@ class Leases:
             await self._rooms.emit_turn(goes_on)
 
     async def _choose_drone(self, turn: ChatTurn, target: DroneRegistration | None) -> None:
-        """The session lets go of the drone that was lost, and takes the one that was chosen."""
+        """Replaces the lost drone in the session by the chosen one."""
         lost = turn.drone
         session = await self._store.sessions.owned(turn.user, turn.session)
         changes: dict[str, object] = {}

@@ -1,5 +1,5 @@
-"""The sweep: from time to time it looks for whatever was left half done by a process that died, or that nothing else
-set going. Everything it does is safe to do twice, so every web process may sweep."""
+"""The sweep: looks at intervals for work that a dead process left, or that no event triggers. Every step is idempotent,
+so every web process may sweep."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 _SWEEP_S = 5.0
 _RENEWAL_S = 10.0
-"""After the database was away, every web process has renewed its drones' leases in this time."""
+"""Within this time after an outage of the database, every web process has renewed its drones' leases."""
 
 
 class Sweep:
@@ -39,7 +39,7 @@ class Sweep:
         self._actions = actions
 
     async def run(self) -> None:
-        """For as long as the service lives."""
+        """Runs as long as the service."""
         trusted_from = 0.0
         while True:
             begun = time.monotonic()
@@ -56,6 +56,6 @@ class Sweep:
             except GadgetError as exc:
                 log.warning("turns are not looked after now: %s", exc.message)
                 trusted_from = time.monotonic() + _RENEWAL_S
-            if time.monotonic() - begun > _SWEEP_S:  # leases may have run out meanwhile
+            if time.monotonic() - begun > _SWEEP_S:  # leases may have expired meanwhile
                 trusted_from = time.monotonic() + _RENEWAL_S
             await asyncio.sleep(_SWEEP_S)

@@ -1,5 +1,5 @@
-"""What a turn spent its time on, from its events: each thing ends with an event, and began with another or when the one
-before it ended."""
+"""A turn's timeline, from its events: a span ends with an event, and begins with another or at the end of the previous
+span."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -30,7 +30,7 @@ _LABEL = 200
 
 
 async def timeline(store: MongoStore, turn: ChatTurn, *, after: int, limit: int) -> Timeline:
-    """The spans that ended after the event `after`. The events before are read, too: what they began may end here."""
+    """Returns the spans that end after the event `after`. Reads the earlier events, too: they may begin these spans."""
     reader = _SpanReader(turn, await prices_of(store, turn))
     items: list[Span] = []
     async for stored in store.events.without_deltas(turn.id, up_to=turn.last_seq):
@@ -43,13 +43,13 @@ async def timeline(store: MongoStore, turn: ChatTurn, *, after: int, limit: int)
 
 
 class _SpanReader:
-    """Takes a turn's events but its deltas, in order."""
+    """Reads a turn's events except deltas, in order."""
 
     def __init__(self, turn: ChatTurn, prices: dict[str, ModelPrice | None]) -> None:
         self._prices = prices
         self._price = prices.get(turn.llm)
         self._last: datetime | None = None
-        """When what came before had ended."""
+        """When the previous span ended."""
         self._tools: dict[str, datetime] = {}
         self._inquiries: dict[str, tuple[Inquiry, datetime]] = {}
 

@@ -1,4 +1,4 @@
-"""Work orders: everything a drone needs for a turn, put together when it is offered."""
+"""Work orders: everything that a drone needs for a turn, collected when the turn is offered."""
 
 import asyncio
 from collections.abc import Iterable
@@ -34,7 +34,8 @@ class WorkOrders:
     settings: Settings
 
     async def build(self, turn: ChatTurn, session: ChatSession) -> WorkOrder:
-        """The order of a turn of `session`, as both were read. Raises NotFound when its project or provider is gone."""
+        """Builds the order of a turn of `session`. Raises NotFound when its project or provider does not exist any
+        more."""
         project, user, install, chosen, (before, traceparent), usual = await asyncio.gather(
             self.store.projects.owned(turn.user, turn.project),
             self.store.users.get(turn.user),
@@ -52,7 +53,7 @@ class WorkOrders:
             session=OrderSession(
                 id=session.id,
                 name=session.name,
-                # A level counts at once, and what the model is told of its mode is what it may do.
+                # From the level, which applies at once: the mode that the model reads has to match its rights.
                 mode=mode_of(session.level),
                 history_version=session.history_version,
                 wants_title=session.wants_title,
@@ -101,7 +102,7 @@ class WorkOrders:
         )
 
     async def _fallbacks(self, session: ChatSession, effort: Effort | None) -> tuple[OrderProvider, ...]:
-        """Those whose provider is still there."""
+        """Returns the fallbacks whose provider still exists."""
         orders = []
         for choice in session.fallbacks:
             try:
@@ -127,8 +128,8 @@ class WorkOrders:
 
 
 def worked_ms(first: datetime, last: datetime, waits: Iterable[tuple[datetime, datetime | None]]) -> int:
-    """The time from `first` to `last` that is in none of `waits` (an end of None is open): two that were open at once
-    count once, and of one that began before or ended after, what lies between. Never negative: clocks differ."""
+    """Returns the time from `first` to `last` outside of `waits` (an end of None is open). Overlapping waits count
+    once, and only between `first` and `last`. Never negative, although clocks differ."""
     worked = (last - first).total_seconds()
     counted = first
     for begin, end in sorted(waits, key=lambda wait: wait[0]):
@@ -140,7 +141,7 @@ def worked_ms(first: datetime, last: datetime, waits: Iterable[tuple[datetime, d
 
 
 def _unusual(least: Budget, usual: Spent) -> Budget:
-    """From where on a turn is unusual: `least` at least, and far above what is usual."""
+    """Returns the usage from which a turn is unusual: at least `least`, and far above `usual`."""
     return Budget(
         steps=max(least.steps, _FAR * usual.steps) if least.steps is not None else None,
         tokens=max(least.tokens, _FAR * usual.tokens) if least.tokens is not None else None,

@@ -1,1 +1,1 @@
-"""The files of a session, in the workspace of the drone that has them."""
+"""A session's files, in the workspace of the drone that has them."""

@@ -1,4 +1,4 @@
-"""Whose workspace a session's files are in: the drone that is asked about them."""
+"""Finds the drone whose workspace has a session's files."""
 
 from gadget_api.drones import DroneRegistration, DroneStatus
 from gadget_api.errors import Conflict, ErrorCode
@@ -8,7 +8,7 @@ from gadget_code.store.database import MongoStore
 
 
 async def holder_of(store: MongoStore, user: str, workspace: str | None) -> DroneRegistration:
-    """The user's drone of the workspace, connected. Raises Conflict."""
+    """Returns the user's connected drone of the workspace. Raises Conflict."""
     drone = None
     if workspace is not None:
         drone = await store.drones.find({"user": user, "workspaceId": workspace})
@@ -21,8 +21,8 @@ async def holder_of(store: MongoStore, user: str, workspace: str | None) -> Dron
 
 
 async def drone_of(store: MongoStore, session: ChatSession) -> DroneRegistration:
-    """The drone whose workspace has the session's files, connected: that of the last turn, else the one it locked or
-    chose, else the only one that is connected. Raises Conflict."""
+    """Returns the connected drone that has the session's files: of the last turn, else the locked or chosen one, else
+    the only connected one. Raises Conflict."""
     if session.workspace_id is not None:
         worked = await store.drones.find({"user": session.user, "workspaceId": session.workspace_id})
         if worked is not None:
@@ -46,7 +46,7 @@ async def drone_of(store: MongoStore, session: ChatSession) -> DroneRegistration
 
 
 def connected(drone: DroneRegistration) -> DroneRegistration:
-    """The drone itself. Raises Conflict when it is offline."""
+    """Returns the drone. Raises Conflict when it is offline."""
     if drone.status is DroneStatus.OFFLINE:
         raise Conflict(
             ErrorCode.DRONE_OFFLINE,
@@ -57,6 +57,6 @@ def connected(drone: DroneRegistration) -> DroneRegistration:
 
 
 async def order_project(store: MongoStore, session: ChatSession) -> OrderProject:
-    """The session's project, as a drone is told it."""
+    """Returns the session's project for a drone."""
     project = await store.projects.owned(session.user, session.project)
     return OrderProject(id=project.id, name=project.name, slug=project.slug, git_url=project.git_url)

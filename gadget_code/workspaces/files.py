@@ -1,4 +1,4 @@
-"""A session's files, for its user's browser: every question goes to the drone that has them."""
+"""A session's files for its user's browser: forwards every request to the drone that has them."""
 
 import asyncio
 import base64
@@ -35,16 +35,16 @@ from gadget_code.workspaces.drones import drone_of, order_project
 from gadget_code.workspaces.keyed_semaphore import KeyedSemaphore
 
 _ANSWER_S = 30.0
-"""To list, find or read a piece: ripgrep has 30 s, git 20 s, a file of 32 MiB is hashed in less than one."""
+"""To list, find or read a piece: ripgrep has 30 s, git 20 s, hashing a file of 32 MiB takes less than one."""
 _CHANGE_S = 60.0
 """To save, rename or delete: 2 MiB over a slow link, a checkpoint, 10,000 files."""
 _READ_S = 300.0
-"""To read a whole file: 32 MiB over a slow link. A drone that answers each piece late holds nobody for longer."""
+"""To read a whole file: 32 MiB over a slow link. Also bounds a drone that sends each piece late."""
 _TRIES = 3
-"""To read a file that is written to while it is read."""
+"""To read a file that changes while it is read."""
 _PIECES_AT_ONCE = 2
-"""Of all that a drone is asked for: more would wait in its socket, and its turn's events behind them. 30 MiB take 2 s
-on loopback, on two busy cores."""
+"""Of all reads of a drone: more would queue in its socket, before its turn's events. 30 MiB take 2 s on loopback, on
+two busy cores."""
 
 Reply = TypeVar("Reply", bound=WireModel)
 
@@ -67,19 +67,19 @@ class _Location:
 
 @dataclass(frozen=True)
 class WorkspaceFiles:
-    """Every method takes the user's id and the session's, and raises NotFound for another user's session; Conflict when
-    no drone has the files or the drone refuses; Unavailable when it does not answer; TooMany."""
+    """Every method takes the ids of user and session. Raises NotFound for another user's session; Conflict when no
+    drone has the files or the drone refuses; Unavailable when it does not reply; TooMany."""
 
     store: MongoStore
     rooms: Rooms
     sending: KeyedSemaphore = field(default_factory=lambda: KeyedSemaphore(at_once=4, waiting=4, wait_s=10.0))
-    """By user: large files that are on their way to who asked."""
+    """By user: responses with large files."""
     _asking: KeyedSemaphore = field(default_factory=lambda: KeyedSemaphore(at_once=8, waiting=64, wait_s=30.0))
-    """By drone: one that does not answer is in the way of its own questions, and of no other's."""
+    """By drone, so that an unresponsive drone delays only its own requests."""
     _whole: KeyedSemaphore = field(default_factory=lambda: KeyedSemaphore(at_once=3, waiting=64, wait_s=30.0))
     """By user: files of more than one piece, each in memory, and twice for a moment."""
     _writing: KeyedSemaphore = field(default_factory=lambda: KeyedSemaphore(at_once=1, waiting=16, wait_s=30.0))
-    """By drone: what is written goes in one message, and of more than one a socket that is slow would be cut."""
+    """By drone: a write is one message, and several at once would exceed a slow socket's limit."""
     _pieces: KeyedSemaphore = field(
         default_factory=lambda: KeyedSemaphore(at_once=_PIECES_AT_ONCE, waiting=256, wait_s=30.0)
     )
@@ -98,7 +98,8 @@ class WorkspaceFiles:
             return (await self._ask(location, "findFiles", ask, c.FilesFound)).found
 
     async def read(self, user: str, session: str, path: str, known: Collection[str] = ()) -> FileContent:
-        """The file, whole and of one version; without its bytes when that is among those `known`, or `*` is."""
+        """Returns the file, whole and of one version; without its bytes when the version is among `known`, or `*`
+        is."""
         try:
             async with self._located(user, session) as location, asyncio.timeout(_READ_S):
                 for _ in range(_TRIES):
@@ -120,7 +121,7 @@ class WorkspaceFiles:
         )
 
     async def write(self, user: str, session: str, path: str, version: str | None, data: bytes) -> SavedFile:
-        """Saves what was edited from `version`; null makes a new file."""
+        """Saves what was edited from `version`; None creates a file."""
         async with self._located(user, session) as location:
             encoded = (await asyncio.to_thread(base64.b64encode, data)).decode()
             ask = c.WriteFile(project=location.project, path=path, version=version, data=encoded)
@@ -139,7 +140,7 @@ class WorkspaceFiles:
 
     @asynccontextmanager
     async def _located(self, user: str, session_id: str) -> AsyncIterator[_Location]:
-        """Where the session's files are, while one of those who ask that drone is this."""
+        """Gives the location of the session's files, and limits the requests to that drone meanwhile."""
         session = await self.store.sessions.owned(user, session_id)
         drone = await drone_of(self.store, session)
         location = _Location(user, drone.id, await order_project(self.store, session))
@@ -147,7 +148,7 @@ class WorkspaceFiles:
             yield location
 
     async def _read(self, location: _Location, path: str, known: Collection[str]) -> FileContent | None:
-        """None when the pieces do not make the version that the drone named: it changed in between."""
+        """Returns None when the file has changed between its pieces."""
         ask = c.ReadFile(project=location.project, path=path)
         first = await self._piece(location, ask)
         if first.version in known or "*" in known:
@@ -162,7 +163,7 @@ class WorkspaceFiles:
         return FileContent(version, data) if version == first.version else None
 
     async def _rest(self, location: _Location, ask: c.ReadFile, first: c.FileRead) -> tuple[str, bytes]:
-        """The version and the bytes of what begins with the piece `first`."""
+        """Returns version and bytes of the file that begins with the piece `first`."""
         pieces = await asyncio.to_thread(_decoded, [first.data])
         offsets = range(c.MAX_CHUNK_BYTES, first.size_bytes, c.MAX_CHUNK_BYTES)
         for batch in (offsets[n : n + _PIECES_AT_ONCE] for n in range(0, len(offsets), _PIECES_AT_ONCE)):
@@ -189,22 +190,22 @@ class WorkspaceFiles:
 
 
 def _decoded(pieces: list[str]) -> list[bytes]:
-    """What pieces in base64 hold. Raises Unavailable."""
+    """Decodes base64 pieces. Raises Unavailable."""
     try:
         return [base64.b64decode(piece, validate=True) for piece in pieces]
-    except ValueError:  # binascii's is one, and that of a text with other characters
+    except ValueError:  # binascii.Error is a ValueError, and so is a text with other characters
         message = "The drone gave an answer that makes no sense; see whether it is of the same version."
         raise Unavailable(ErrorCode.DRONE_OFFLINE, message) from None
 
 
 def _joined(pieces: list[bytes]) -> tuple[str, bytes]:
-    """The version and the bytes that pieces make."""
+    """Returns version and bytes of joined pieces."""
     data = b"".join(pieces)
     return hashlib.sha256(data).hexdigest(), data
 
 
 def _as_rest_error(refused: Conflict) -> GadgetError:
-    """What a drone refused, as the kind of error that it would be had it been refused here."""
+    """Converts a drone's refusal to the error that REST would raise."""
     match refused.code:
         case ErrorCode.NOT_FOUND:
             return NotFound("file", message=refused.message)

@@ -1,5 +1,4 @@
-"""How many may do something at a time, by whom or for what they do it; the rest wait, a bounded number of them for a
-bounded time."""
+"""Limits how many operations run at once per key. Others wait: a bounded number, for a bounded time."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,22 +12,22 @@ from gadget_api.errors import TooMany
 class _Waiters:
     free: asyncio.Semaphore
     waiting: int = 0
-    """Those who are at it, too."""
+    """Including those that run."""
 
 
 @dataclass(frozen=True)
 class KeyedSemaphore:
-    """In one process."""
+    """Of one process."""
 
     at_once: int
     waiting: int
     wait_s: float
     _lines: dict[str, _Waiters] = field(default_factory=dict, init=False)
-    """By key; one that nobody uses is not kept."""
+    """By key; unused ones are removed."""
 
     @asynccontextmanager
     async def hold(self, key: str) -> AsyncIterator[None]:
-        """Raises TooMany when too many wait already, or it takes too long."""
+        """Raises TooMany when too many wait already, or the wait takes too long."""
         line = self._lines.setdefault(key, _Waiters(asyncio.Semaphore(self.at_once)))
         if line.waiting >= self.at_once + self.waiting:
             raise _too_many()
