@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         return 130
     except ModuleNotFoundError as exc:
-        print(f"gadget-code: {exc.name} is not installed; pip install 'gadget-code[web]' brings it.", file=sys.stderr)
+        print(f"gadget-code: {exc.name} is not installed: pip install 'gadget-code[web]'.", file=sys.stderr)
         return 1
     except BrokenPipeError:  # the reader of the output is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -109,7 +109,7 @@ def _user_add(arguments: argparse.Namespace) -> int:
 
     password = sys.stdin.readline().rstrip("\r\n")
     user = _complete(add_user(_settings(), arguments.email, password, is_admin=arguments.admin))
-    print(f"{user.email} may sign in now.")
+    print(f"{user.email} can sign in now.")
     return 0
 
 

@@ -61,7 +61,7 @@ class ApiClient:
                     yield piece
         except httpx.HTTPError as exc:
             raise Unavailable(
-                ErrorCode.SERVER_UNREACHABLE, f"The answer of {self.server} broke off; try again."
+                ErrorCode.SERVER_UNREACHABLE, f"The response of {self.server} was interrupted; try again."
             ) from exc
 
     async def is_signed_in(self) -> bool:

@@ -56,7 +56,7 @@ async def run_prompt(
     `interrupts` is set at each Ctrl+C: the first cancels the turn, the second leaves it running (CancelledError).
     """
     if not options.text.strip():
-        raise GadgetError(ErrorCode.INVALID_REQUEST, "The prompt is empty; say what shall be done.")
+        raise GadgetError(ErrorCode.INVALID_REQUEST, "The prompt is empty; write what to do.")
     size = len(options.text.encode(errors="replace"))
     if size > MAX_PROMPT_BYTES:
         raise GadgetError(
@@ -97,7 +97,7 @@ async def _shown(
     async for name, payload in watcher.events():
         if name == "connection":
             if was_lost or not payload:
-                renderer.waiting("Connected again." if payload else "The connection is lost; the work goes on.")
+                renderer.waiting("Connected again." if payload else "The connection is lost; the turn continues.")
             was_lost = not payload
         elif name == "failed":
             raise payload
@@ -187,7 +187,7 @@ async def _project_id(api: ApiClient, slug: str | None) -> str:
         raise GadgetError(
             ErrorCode.NOT_FOUND, "There is no project yet; add one with `gadget-code project add SLUG GIT_URL`."
         )
-    known = f"there are {', '.join(slugs[:10])}" if slugs else "there is none yet"
+    known = f"there are {', '.join(slugs[:10])}" if slugs else "there are none yet"
     raise GadgetError(ErrorCode.NOT_FOUND, f"There is no project {slug}; {known}.")
 
 
@@ -197,7 +197,7 @@ async def _drone_id(api: ApiClient, name: str) -> str:
         if name in (drone["name"], drone["_id"]):
             return str(drone["_id"])
         names.append(drone["name"])
-    known = f"there are {', '.join(names[:10])}" if names else "there is none yet"
+    known = f"there are {', '.join(names[:10])}" if names else "there are none yet"
     raise GadgetError(ErrorCode.NOT_FOUND, f"There is no drone {name}; {known}.")
 
 

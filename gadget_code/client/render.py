@@ -150,7 +150,7 @@ class TerminalRenderer:
         )
         if (error := payload.get("error")) is not None:
             self._console.print(Text(clean(ErrorInfo.model_validate(error).message), style="red"))
-        self._console.print(Text(f"session {payload['chatSessionId']}: go on with --continue", style="dim"))
+        self._console.print(Text(f"session {payload['chatSessionId']}: continue it with --continue", style="dim"))
 
     def _spin(self, what: str) -> None:
         if self._console.is_terminal:

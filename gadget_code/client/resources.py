@@ -19,7 +19,7 @@ async def project_add(api: ApiClient, arguments: argparse.Namespace) -> None:
 
 async def project_list(api: ApiClient, arguments: argparse.Namespace) -> None:
     projects = [project async for project in api.items("/projects")]
-    _say(arguments, projects, "\n".join(f"{p['slug']}  {p['gitUrl']}" for p in projects) or "There is none yet.")
+    _say(arguments, projects, "\n".join(f"{p['slug']}  {p['gitUrl']}" for p in projects) or "There are none yet.")
 
 
 async def provider_add(api: ApiClient, arguments: argparse.Namespace) -> None:
@@ -45,7 +45,7 @@ async def provider_add(api: ApiClient, arguments: argparse.Namespace) -> None:
 async def provider_list(api: ApiClient, arguments: argparse.Namespace) -> None:
     providers = [provider async for provider in api.items("/providers")]
     lines = [f"{p['name']}  {p['baseUrl']}  {', '.join(m['id'] for m in p['models'])}" for p in providers]
-    _say(arguments, providers, "\n".join(lines) or "There is none yet.")
+    _say(arguments, providers, "\n".join(lines) or "There are none yet.")
 
 
 async def project_remove(api: ApiClient, arguments: argparse.Namespace) -> None:
@@ -74,13 +74,13 @@ async def turn_cancel(api: ApiClient, arguments: argparse.Namespace) -> None:
 
 async def turn_steer(api: ApiClient, arguments: argparse.Namespace) -> None:
     await api.post(f"/turns/{arguments.which}/steer", {"content": arguments.text, "steerId": new_id()})
-    _say(arguments, {}, "It comes before the model at the next step.")
+    _say(arguments, {}, "The model gets it with its next step.")
 
 
 async def turn_continue(api: ApiClient, arguments: argparse.Namespace) -> None:
     drone = None if arguments.drone is None else (await _the_one(api, "/drones", "name", arguments.drone))["_id"]
     await api.post(f"/turns/{arguments.which}/continue", {"droneId": drone})
-    _say(arguments, {}, "It goes on as soon as a drone takes it.")
+    _say(arguments, {}, "The turn continues as soon as a drone takes it.")
 
 
 async def turn_diff(api: ApiClient, arguments: argparse.Namespace) -> None:
@@ -114,7 +114,7 @@ async def session_list(api: ApiClient, arguments: argparse.Namespace) -> None:
     sessions = [session async for session in api.items("/sessions", archived=archived)]
     sessions.sort(key=lambda session: session["pinnedAt"] is None)
     lines = [f"{s['_id']}  {s['createdAt'][:16]}  {s['name']}{_marks(s)}" for s in sessions]
-    _say(arguments, sessions, "\n".join(lines) or "There is none yet.")
+    _say(arguments, sessions, "\n".join(lines) or "There are none yet.")
 
 
 def _marks(session: dict[str, Any]) -> str:
@@ -130,27 +130,27 @@ async def session_remove(api: ApiClient, arguments: argparse.Namespace) -> None:
 
 async def session_rename(api: ApiClient, arguments: argparse.Namespace) -> None:
     session = await api.patch(f"/sessions/{arguments.which}", {"name": arguments.name})
-    _say(arguments, session, f"It is called {session['name']} now.")
+    _say(arguments, session, f"Renamed to {session['name']}.")
 
 
 async def session_archive(api: ApiClient, arguments: argparse.Namespace) -> None:
     session = await api.patch(f"/sessions/{arguments.which}", {"archived": True})
-    _say(arguments, session, "Put away; `session list --archived` shows it.")
+    _say(arguments, session, "Archived; `session list --archived` shows it.")
 
 
 async def session_pin(api: ApiClient, arguments: argparse.Namespace) -> None:
     session = await api.patch(f"/sessions/{arguments.which}", {"pinned": True})
-    _say(arguments, session, "It is kept on top of the list.")
+    _say(arguments, session, "Pinned to the top of the list.")
 
 
 async def session_unpin(api: ApiClient, arguments: argparse.Namespace) -> None:
     session = await api.patch(f"/sessions/{arguments.which}", {"pinned": False})
-    _say(arguments, session, "It is in its place in the list again.")
+    _say(arguments, session, "Unpinned.")
 
 
 async def session_level(api: ApiClient, arguments: argparse.Namespace) -> None:
     session = await api.patch(f"/sessions/{arguments.which}", {"level": arguments.level})
-    _say(arguments, session, f"The level is {session['level']} now, for a turn that runs too.")
+    _say(arguments, session, f"The level is {session['level']} now, also for a running turn.")
 
 
 async def session_fork(api: ApiClient, arguments: argparse.Namespace) -> None:
@@ -184,20 +184,20 @@ async def session_revert(api: ApiClient, arguments: argparse.Namespace) -> None:
     wanted = {"turn": turn, "scope": arguments.scope, "preview": arguments.preview}
     done = await api.post(f"/sessions/{arguments.which}/revert", wanted)
     lines = [f"{change['status']}  {clean(change['path'])}" for change in done["files"]]
-    verb = "Would take" if arguments.preview else "Took"
-    lines.append(f"{verb} back {len(done['turns'])} turns and {done['fileCount']} files.")
+    verb = "Would revert" if arguments.preview else "Reverted"
+    lines.append(f"{verb} {len(done['turns'])} turns and {done['fileCount']} files.")
     _say(arguments, done, "\n".join(lines))
 
 
 async def session_redo(api: ApiClient, arguments: argparse.Namespace) -> None:
     session = await api.post(f"/sessions/{arguments.which}/redo", {})
-    _say(arguments, session, "Brought back.")
+    _say(arguments, session, "Redone.")
 
 
 async def drone_list(api: ApiClient, arguments: argparse.Namespace) -> None:
     drones = [drone async for drone in api.items("/drones")]
     lines = [f"{d['name']}  {d['status']}  {d['hostname']}:{d['workspaceDir']}" for d in drones]
-    _say(arguments, drones, "\n".join(lines) or "There is none yet.")
+    _say(arguments, drones, "\n".join(lines) or "There are none yet.")
 
 
 async def drone_remove(api: ApiClient, arguments: argparse.Namespace) -> None:

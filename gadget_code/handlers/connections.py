@@ -135,7 +135,7 @@ class Connections:
         drone_id = connection.identity.drone
         if drone_id is None:
             return
-        log.info("drone %s is gone: %s", drone_id, reason)
+        log.info("drone %s has disconnected: %s", drone_id, reason)
         self._service.rooms.drone_disconnected(drone_id)
         if not any(other.identity.drone == drone_id for other in self._by_sid.values()):
             self._service.metrics.drone_lags.pop(drone_id, None)
@@ -146,7 +146,7 @@ class Connections:
                 await self._service.rooms.emit_to_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
                 await self._service.leases.drone_lost(drone)
         except GadgetError as exc:
-            log.warning("drone %s is offline, which its presence will show later: %s", drone_id, exc.message)
+            log.warning("drone %s is offline; its status is updated later: %s", drone_id, exc.message)
 
     async def watch(self) -> None:
         """Closes sockets that never authenticated or whose token ended, and renews the leases of connected drones."""
@@ -162,12 +162,12 @@ class Connections:
                     await self._service.store.drones.renew([c.sid for c in self._by_sid.values() if c.is_drone])
                     await self._service.store.tokens.touch({c.identity.token_hash for c in self._by_sid.values()})
             except GadgetError as exc:
-                log.warning("sockets are not checked now: %s", exc.message)
+                log.warning("the connections cannot be checked now: %s", exc.message)
 
     async def _forget_closed(self) -> None:
         """Removes sockets that were aborted during authentication: no `disconnect` event comes for them."""
         for sid in [sid for sid in self._by_sid if not self._service.sockets.is_open(sid)]:
-            await self.leave(sid, "closed while it signed in")
+            await self.leave(sid, "closed during authentication")
 
     async def _close_unauthenticated(self) -> None:
         manager = self._service.sockets.manager

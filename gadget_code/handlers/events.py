@@ -52,7 +52,7 @@ def register(service: Service, connections: Connections) -> None:
             payload = arguments[0] if len(arguments) == 1 else None
             if connection.is_drone and name in EVENT_TYPES:
                 if not isinstance(payload, dict):
-                    raise InvalidInput("An event carries one object.")
+                    raise InvalidInput("The payload of an event is one object.")
                 assert connection.identity.drone is not None
                 await connection.pace()
                 await service.recorder.record(connection.identity.drone, sid, name, payload)
@@ -63,7 +63,9 @@ def register(service: Service, connections: Connections) -> None:
                 connection.spend()
             event = (from_drone if connection.is_drone else from_ide).get(name)
             if event is None:
-                raise InvalidInput(f"No event {name!r:.60} is taken on this connection.", ErrorCode.UNKNOWN_EVENT)
+                raise InvalidInput(
+                    f"The event {name!r:.60} is not allowed on this connection.", ErrorCode.UNKNOWN_EVENT
+                )
             reply = await (drone if connection.is_drone else ide)[name](connection, _validated(event, payload))
             return (reply or c.Done()).to_wire()
         except GadgetError as exc:
@@ -73,7 +75,7 @@ def register(service: Service, connections: Connections) -> None:
             return failure(exc)
         except Exception:
             log.exception("%.60r failed", name)
-            return failure(GadgetError(ErrorCode.INTERNAL, "Something failed here; see the server's log."))
+            return failure(GadgetError(ErrorCode.INTERNAL, "An internal error occurred; see the server's log."))
 
     for name in from_ide.keys() | from_drone.keys():
         server.on(name, _behind(door, name))
@@ -94,7 +96,7 @@ def _validated(event: SocketEvent, payload: Any) -> WireModel:
         problems = "; ".join(
             f"{'.'.join(map(str, error['loc']))[:100] or 'payload'}: {error['msg']}" for error in exc.errors()[:5]
         )
-        raise InvalidInput(f"{event.name} is not right: {problems}.") from exc
+        raise InvalidInput(f"{event.name} is invalid: {problems}.") from exc
 
 
 def lock_message(session: ChatSession, project: Project) -> c.LockSession:
@@ -171,7 +173,7 @@ class _IdeHandlers:
         holder = await self._store.sessions.find({"user": session.user, "lock.droneId": drone.id})
         if holder is not None and holder.id != session.id:
             raise Conflict(
-                ErrorCode.DRONE_LOCKED, f"{drone.name} is kept for the session “{holder.name}”; release it there first."
+                ErrorCode.DRONE_LOCKED, f"{drone.name} is locked for session “{holder.name}”; release it there first."
             )
         if session.lock is not None and session.lock.drone_id == drone.id:
             return
@@ -211,7 +213,7 @@ class _IdeHandlers:
     async def request_mode(self, connection: Connection, ask: c.RequestWorkspaceMode) -> None:
         session = await self._store.sessions.owned(connection.identity.user, ask.chat_session_id)
         if ask.mode is WorkspaceMode.AGENT:
-            raise InvalidInput("Only a drone takes the workspace for the agent; send a prompt instead.")
+            raise InvalidInput("Only a drone gives the workspace to the agent; send a prompt instead.")
         drone_id = session.lock.drone_id if session.lock is not None else session.drone
         if drone_id is None and session.workspace_id is not None:
             here = await self._store.drones.find({"user": session.user, "workspaceId": session.workspace_id})

@@ -44,7 +44,7 @@ async def report_attached_terminals(service: Service, connections: Connections) 
                 heard = t.TerminalsHeard(terminal_ids=tuple(terminals)[:1000])
                 await service.rooms.emit_to_drone(drone, "terminalsHeard", heard)
             except GadgetError as exc:
-                log.warning("drone %s does not know that its terminals are heard: %s", drone, exc.message)
+                log.warning("drone %s cannot be told about its attached terminals: %s", drone, exc.message)
 
 
 class _IdeTerminals:

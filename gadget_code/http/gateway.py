@@ -76,7 +76,7 @@ class Gateway:
             refused = origin not in self._origins
         if refused:
             raise NotAllowed(
-                "Requests from this origin are not taken; set GADGET_ALLOWED_ORIGINS to allow it.",
+                "Requests from this origin are not allowed; set GADGET_ALLOWED_ORIGINS to allow it.",
                 ErrorCode.ORIGIN_NOT_ALLOWED,
             )
 

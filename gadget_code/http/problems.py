@@ -13,7 +13,7 @@ from gadget_api.errors import ErrorCode, GadgetError, InvalidInput, NotAuthentic
 log = logging.getLogger(__name__)
 _SENTENCES = {
     404: "There is nothing at this address.",
-    405: "This address does not take that method.",
+    405: "This address does not support that method.",
 }
 
 _MAX_PLACE = 100
@@ -50,7 +50,7 @@ def handle_errors(app: FastAPI) -> None:
         assert isinstance(error, RequestValidationError)
         # Place and reason, never the input: it may be a password.
         problems = "; ".join(f"{_place(e['loc'])}: {_reason(e['msg'])}" for e in error.errors()[:5])
-        return problem_response(InvalidInput(f"The request is not right: {problems}."))
+        return problem_response(InvalidInput(f"The request is invalid: {problems}."))
 
     async def http(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -64,7 +64,7 @@ def handle_errors(app: FastAPI) -> None:
 
     async def unexpected(_: Request, error: Exception) -> Response:
         log.error("a request failed", exc_info=error)
-        return problem_response(GadgetError(ErrorCode.INTERNAL, "Something failed here; see the server's log."))
+        return problem_response(GadgetError(ErrorCode.INTERNAL, "An internal error occurred; see the server's log."))
 
     app.add_exception_handler(GadgetError, known)
     app.add_exception_handler(RequestValidationError, invalid)

@@ -72,7 +72,7 @@ class InquiryAnswers:
         try:
             await self._rooms.call_drone(turn.drone, "answerInquiry", message)
         except GadgetError as exc:
-            log.info("an answer to turn %s waits: %s", turn.id, exc.message)
+            log.info("an answer to turn %s is delivered later: %s", turn.id, exc.message)
 
     async def redeliver(self, turn: ChatTurn) -> None:
         """Sends unconfirmed answers again to a drone that reconnected or has just taken the turn. The drone ignores
@@ -119,7 +119,7 @@ class InquiryAnswers:
             return
         rules = await self._rules(inquiry, answer)
         if len(rules) >= MAX_RULES and rule not in rules:
-            raise InvalidInput(f"There are {MAX_RULES} rules in this {answer.choice}; remove some, or answer once.")
+            raise InvalidInput(f"This {answer.choice} has {MAX_RULES} rules already; remove some, or answer once.")
 
     async def _rules(self, inquiry: Inquiry, answer: Answer) -> Rules:
         session = await self._store.sessions.owned(inquiry.user, inquiry.session)
@@ -162,8 +162,8 @@ def _rule_of(inquiry: Inquiry, answer: Answer) -> Rule | None:
 def _closed(inquiry: Inquiry) -> str:
     match inquiry.status:
         case InquiryStatus.EXPIRED:
-            return "Nobody answered in time, and the default counted; tell the agent what you want instead."
+            return "Nobody answered in time, and the default was used; tell the agent what you want instead."
         case InquiryStatus.WITHDRAWN:
-            return "The turn that asked this is over, or went on without an answer."
+            return "The turn of this inquiry is over, or has continued without an answer."
         case _:
-            return "This was answered already, in another way."
+            return "This was answered already with another answer."

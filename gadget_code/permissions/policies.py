@@ -98,7 +98,7 @@ class Policies:
             except NotFound:
                 return
             except GadgetError as exc:
-                log.info("turn %s is told of its new policy later: %s", turn.id, exc.message)
+                log.info("the new policy of turn %s is sent later: %s", turn.id, exc.message)
             if wait_s is None:
                 return
             await asyncio.sleep(wait_s)

@@ -35,7 +35,7 @@ async def list_models(provider: Provider, key: str | None, *, allow_private: boo
             ErrorCode.MODEL_BAD_RESPONSE, f"{provider.name} answered with status {status}; check its base URL."
         ) from exc
     except UnicodeEncodeError as exc:
-        raise InvalidInput(f"{provider.name}: the key has letters that no key has.", ErrorCode.MODEL_AUTH) from exc
+        raise InvalidInput(f"{provider.name}: the key has invalid characters.", ErrorCode.MODEL_AUTH) from exc
     except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as exc:
         raise Unavailable(
             ErrorCode.MODEL_UNREACHABLE, f"{provider.name} does not answer; check that it runs and its base URL."

@@ -48,6 +48,8 @@ _KNOWN_TURNS = 1000
 ASKED_S = 2.0
 """Seconds until a resend counts as failed: missing events come at once, or go to another process."""
 
+_NEW_OWNER = "This turn has continued without this drone."
+
 
 @dataclass(frozen=True)
 class LiveTurn:
@@ -92,12 +94,12 @@ class Recorder:
         try:
             event = EVENT_TYPES[name].model_validate(payload)
         except ValidationError as exc:
-            message = f"This is no {name} event: {exc.errors()[0]['msg']}."
+            message = f"This is not a valid {name} event: {exc.errors()[0]['msg']}."
             await self._refuse_invalid(drone, payload, message)
             raise InvalidInput(message) from exc
         stream = self._streams.get(event.turn_id)
         if stream is not None and (stream.turn.drone, stream.turn.session) != (drone, event.chat_session_id):
-            await self.revoke(drone, event.turn_id, ErrorCode.NOT_FOUND, "This turn is not this drone's.")
+            await self.revoke(drone, event.turn_id, ErrorCode.NOT_FOUND, "This drone does not own this turn.")
             return
         if stream is None or not self._is_current(stream, socket, event.epoch):
             stream = await self._reopen(drone, socket, event)
@@ -107,14 +109,14 @@ class Recorder:
         if self._streams.get(event.turn_id) is not stream:
             return
         if event.epoch != stream.turn.epoch or stream.closed:
-            await self.revoke(drone, event.turn_id, ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
+            await self.revoke(drone, event.turn_id, ErrorCode.STALE_EPOCH, _NEW_OWNER)
         elif event.seq <= stream.last_seq:
             await self._rooms.emit_to_drone(drone, "turnAck", TurnAck(turn_id=event.turn_id, seq=stream.turn.last_seq))
         elif event.seq > stream.last_seq + 1:
             if stream.asked_resend_after != stream.last_seq:
                 await self._request_resend(stream)
         elif isinstance(event, InquiryAsked) and not _is_own(event, stream.turn):
-            message = "This inquiry is not that of its turn, or not open."
+            message = "This inquiry does not belong to the turn, or is not open."
             await self._refuse_invalid(drone, payload, message)
             raise InvalidInput(message)
         else:
@@ -219,7 +221,7 @@ class Recorder:
         try:
             return await self._side_effects.apply(after, events)
         except GadgetError as exc:
-            log.warning("what follows for turn %s is seen to later: %s", after.id, exc.message)
+            log.warning("the side effects of turn %s are applied later: %s", after.id, exc.message)
             return after
 
     async def _relay(self, turn: ChatTurn, seq: int, name: str, payload: dict[str, Any]) -> bool:
@@ -279,7 +281,7 @@ class Recorder:
             await self.close_stream(event.turn_id)
             turn = await self._store.turns.find({"_id": event.turn_id, "drone": drone})
             if turn is None or turn.session != event.chat_session_id:
-                await self.revoke(drone, event.turn_id, ErrorCode.NOT_FOUND, "This turn is not this drone's.")
+                await self.revoke(drone, event.turn_id, ErrorCode.NOT_FOUND, "This drone does not own this turn.")
             elif turn.status is ChatTurnStatus.PROCESSING:
                 opened = await self._open(socket, turn)
                 if opened is not None and stream is not None and opened.turn.epoch == stream.turn.epoch:
@@ -368,7 +370,7 @@ class Recorder:
         at_work = {"_id": turn.id, "epoch": turn.epoch, "drone": turn.drone, "status": ChatTurnStatus.PROCESSING}
         now = await self._store.turns.find(at_work)
         if now is None:
-            await self.revoke(turn.drone, turn.id, ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
+            await self.revoke(turn.drone, turn.id, ErrorCode.STALE_EPOCH, _NEW_OWNER)
         else:  # the drone's events come through another process by now
             await self._rooms.emit_to_drone(
                 turn.drone, "turnResend", TurnResend(turn_id=turn.id, after_seq=now.last_seq)
@@ -384,7 +386,8 @@ class Recorder:
             stream.refused_seq = stream.last_seq + 1
             await self._request_resend(stream)
             return
-        error = ErrorInfo(code=ErrorCode.INVALID_REQUEST, message=f"The drone is not understood; update it. {message}")
+        message = f"The drone sent an invalid event; update the drone. {message}"
+        error = ErrorInfo(code=ErrorCode.INVALID_REQUEST, message=message)
         await self.end(stream.turn, ChatTurnStatus.ERROR, error.message, error)
 
     async def _request_resend(self, stream: TurnStream) -> None:

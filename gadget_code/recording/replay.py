@@ -41,7 +41,7 @@ class Replay:
         try:
             await self._watch(sid, session, position)
         except Unavailable as exc:
-            log.warning("a watcher has to come back for its replay: %s", exc.message)
+            log.warning("a replay failed, and its watcher was disconnected: %s", exc.message)
             await self._server.abort_client(sid)
 
     async def _watch(self, sid: str, session: str, position: Cursor) -> None:

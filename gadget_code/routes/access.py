@@ -35,13 +35,13 @@ async def get_identity(request: Request, service: Annotated[Service, Depends(get
 
 async def ide_identity(identity: Annotated[Caller, Depends(get_identity)]) -> Caller:
     if identity.kind is not TokenKind.IDE:
-        raise NotAllowed("A drone's token does not open this; sign in as a user.")
+        raise NotAllowed("A drone's token may not do this; sign in as a user.")
     return identity
 
 
 async def drone_identity(identity: Annotated[Caller, Depends(get_identity)]) -> Caller:
     if identity.kind is not TokenKind.DRONE or identity.drone is None:
-        raise NotAllowed("Only a registered drone may ask for this.")
+        raise NotAllowed("Only a registered drone may do this.")
     return identity
 
 
@@ -50,13 +50,13 @@ async def current_user(
 ) -> User:
     user = await service.store.users.find({"_id": identity.user})
     if user is None:
-        raise NotAuthenticated("This account is gone.")
+        raise NotAuthenticated("This account does not exist any more.")
     return user
 
 
 async def admin(user: Annotated[User, Depends(current_user)]) -> User:
     if not user.is_admin:
-        raise NotAllowed("Only an administrator of this install may ask for this.")
+        raise NotAllowed("Only an administrator of this install may do this.")
     return user
 
 

@@ -51,7 +51,7 @@ async def register(new: Registration, request: Request, response: Response, serv
     """Creates an account, when the install allows that (`GADGET_OPEN_REGISTRATION`)."""
     if not service.settings.open_registration:
         raise NotAllowed(
-            "This install makes no accounts by itself; ask its owner for one.", ErrorCode.REGISTRATION_CLOSED
+            "Registration is closed on this install; ask its owner for an account.", ErrorCode.REGISTRATION_CLOSED
         )
     hashed = await service.passwords.hash(new.password.get_secret_value())
     name = new.display_name or new.email.partition("@")[0]
@@ -64,7 +64,7 @@ async def _signed_in(service: WithService, user: User, request: Request, respons
     token, _ = await service.store.tokens.issue(user.id, TokenKind.IDE, client=client)
     if await service.store.users.find({"_id": user.id}) is None:  # removed while the password was checked
         await service.store.tokens.revoke(user=user.id)
-        raise NotAuthenticated("This account is gone.")
+        raise NotAuthenticated("This account does not exist any more.")
     service.login_limits.signed_in(user.email, client_address(request))
     response.set_cookie(
         COOKIE,

@@ -197,7 +197,7 @@ def _base(if_match: str | None, if_none_match: str | None) -> str | None:
     elif if_match is None and if_none_match is not None and if_none_match.strip() == "*":
         return None
     raise InvalidInput(
-        'Say what is to be replaced: `If-Match: "<version>"` with the ETag of what was read, or `If-None-Match: *` for '
+        'Name the version to replace: `If-Match: "<version>"` with the ETag that was read, or `If-None-Match: *` for '
         "a new file."
     )
 
@@ -208,7 +208,5 @@ async def _body(request: Request) -> bytes:
     async for piece in request.stream():
         body += piece
         if len(body) > MAX_WRITTEN_BYTES:
-            raise TooLarge(
-                f"A file that is saved may have {MAX_WRITTEN_BYTES // 1024**2} MiB; change it in a terminal."
-            )
+            raise TooLarge(f"A file above {MAX_WRITTEN_BYTES // 1024**2} MiB cannot be saved; change it in a terminal.")
     return bytes(body)

@@ -36,7 +36,7 @@ async def metrics(_: Admin, service: WithService) -> Response:
         *gauge("gadget_turns", "Turns in the store.", turns, "status"),
         *gauge("gadget_queued_turns", "Turns that wait for a drone.", queued),
         *gauge("gadget_pending_inquiries", "Inquiries that wait for a user.", pending),
-        *counter("gadget_events_recorded_total", "Turn events taken by this process.", taken),
+        *counter("gadget_events_recorded_total", "Turn events accepted by this process.", taken),
         *gauge("gadget_sockets", "Engine.IO connections of this process.", sockets),
         *service.metrics.lines(),
     ]

@@ -41,14 +41,14 @@ async def create_image(request: Request, caller: AnyCaller, service: WithService
     _check(caller)
     data = await request.body()
     if len(data) > MAX_IMAGE_BYTES:
-        raise TooLarge(f"An image may have {MAX_IMAGE_BYTES // 1024**2} MiB; make this one smaller.")
+        raise TooLarge(f"An image may have at most {MAX_IMAGE_BYTES // 1024**2} MiB; make this one smaller.")
     found = image_of(data)
     if found is None:
-        raise InvalidInput("This is no PNG, JPEG, GIF or WebP image; send the file itself, nothing around it.")
+        raise InvalidInput("This is not a PNG, JPEG, GIF or WebP image; send the plain file.")
     media_type, width, height = found
     declared = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if declared not in (media_type, "", "application/octet-stream"):
-        raise InvalidInput(f"This is {media_type}, and Content-Type says otherwise; correct it.")
+        raise InvalidInput(f"This is {media_type}, but Content-Type differs; correct it.")
     sha256 = await asyncio.to_thread(lambda: hashlib.sha256(data).hexdigest())
     its_id = image_id(caller.user, sha256)
     image = ImageRef(id=its_id, media_type=media_type, size_bytes=len(data), width=width, height=height)
@@ -69,4 +69,4 @@ async def get_image(image_id: str, caller: AnyCaller, service: WithService) -> R
 def _check(caller: Caller) -> None:
     """Raises NotAllowed for a drone's token that no workspace has used yet."""
     if caller.kind is TokenKind.DRONE and caller.drone is None:
-        raise NotAllowed("Only a registered drone may ask for this.")
+        raise NotAllowed("Only a registered drone may do this.")

@@ -27,7 +27,7 @@ class EventPage(WireModel):
 
     items: tuple[AnyTurnEvent, ...]
     next_cursor: str | None
-    """The `afterSeq` of the next page; null when there is none yet."""
+    """The `afterSeq` of the next page; null when there are none yet."""
 
 
 @router.get("/{turn_id}")
@@ -143,7 +143,7 @@ async def get_blob(turn_id: str, blob_id: str, caller: IdeCaller, service: WithS
     except (StopAsyncIteration, NotFound):
         raise NotFound(
             "blob",
-            message="The whole output is not here: its drone has not sent it yet, or there was no room for it.",
+            message="The whole output is not available: its drone has not sent it yet, or your storage was full.",
         ) from None
 
     async def content() -> AsyncIterator[bytes]:

@@ -113,7 +113,7 @@ async def _cancel(service: Service, turn: ChatTurn) -> None:
     try:
         await service.turns.cancel(turn.user, turn.id)
     except GadgetError as exc:
-        log.info("turn %s of a removed account ends by itself: %s", turn.id, exc.message)
+        log.info("turn %s of a removed account was not cancelled: %s", turn.id, exc.message)
 
 
 async def _link(service: Service, admin: User, user: User, response: Response) -> SignInLink:

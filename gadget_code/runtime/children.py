@@ -39,7 +39,7 @@ async def run_child(*command: str) -> str:
     process = await start_child(*command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)
     output, errors = await process.communicate()
     if process.returncode:
-        last = (errors.decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
+        last = (errors.decode(errors="replace").strip().splitlines() or ["it printed no error"])[-1]
         raise GadgetError(ErrorCode.INTERNAL, f"{command[0]} failed: {last}")
     return output.decode(errors="replace")
 

@@ -46,7 +46,7 @@ class Metrics:
         yield from counter("gadget_tool_calls_total", "Tool calls stored by this process.", self.tools, "outcome")
         yield from counter("gadget_tokens_total", "Tokens of those model calls.", self.tokens, "kind")
         name = "gadget_event_loop_lag_seconds"
-        yield f"# HELP {name} How much later than asked for the event loop wakes whoever sleeps."
+        yield f"# HELP {name} How late the event loop wakes sleeping tasks."
         yield f"# TYPE {name} histogram"
         total = 0
         for most, count in zip((*map(str, BUCKETS_S), "+Inf"), self.lag.counts, strict=True):
@@ -55,14 +55,14 @@ class Metrics:
         yield f"{name}_sum {self.lag.sum_s:.6f}"
         yield f"{name}_count {total}"
         name = "gadget_event_loop_lag_max_seconds"
-        yield f"# HELP {name} The most of it since this process began."
+        yield f"# HELP {name} The maximum since this process started."
         yield f"# TYPE {name} gauge"
         yield f"{name} {self.lag.max_s:.6f}"
         name = "gadget_event_loop_blocked_max_seconds"
-        yield f"# HELP {name} The most of it that was the process's own doing, and not that the machine ran others."
+        yield f"# HELP {name} The maximum that this process caused itself, without waits for the CPU."
         yield f"# TYPE {name} gauge"
         yield f"{name} {self.lag.blocked_s:.6f}"
-        help = "Drones connected to this process, by the most that each blocked its event loop, in milliseconds."
+        help = "Drones connected to this process, by the longest block of their event loop, in milliseconds."
         yield from gauge("gadget_drones_by_loop_lag", help, self._by_worst(), "most")
 
     def _by_worst(self) -> Counter[str]:

@@ -69,7 +69,7 @@ class ConnectionLimits:
         self._sockets: dict[asyncio.Transport, str] = {}
         """WebSocket connection -> the network that it counts for."""
         self._counts: dict[str, int] = {}
-        self._ended = {"refused": 0, "pushed out by a newer one": 0, "too slow": 0}
+        self._ended = {"refused": 0, "displaced by a newer one": 0, "too slow": 0}
         self._reported_at = 0.0
 
     @contextmanager
@@ -114,7 +114,7 @@ class ConnectionLimits:
         """Ends the oldest connection (of `network`) that waits for a request. Returns False when there is none."""
         for transport, theirs in self._requests.items():
             if network in (None, theirs) and cast(HttpProtocol, transport.get_protocol()).awaits_request:
-                self._end(transport, "pushed out by a newer one")
+                self._end(transport, "displaced by a newer one")
                 return True
         return False
 

@@ -30,8 +30,8 @@ def bind(settings: Settings, *, insecure: bool = False) -> tuple[socket.socket, 
     if not (settings.is_loopback or insecure or settings.is_https):
         raise GadgetError(
             ErrorCode.INVALID_REQUEST,
-            f"{settings.host} is reached from the network: put TLS in front and set GADGET_PUBLIC_URL to its https:// "
-            "URL, or say `serve --insecure`.",
+            f"{settings.host} is reachable from the network: put TLS in front and set GADGET_PUBLIC_URL to its "
+            "https:// URL, or use `serve --insecure`.",
         )
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)

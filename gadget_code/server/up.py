@@ -141,7 +141,7 @@ async def _show_demo(settings: Settings, token: str, demo: DemoModel) -> None:
         await run_prompt(api, options, renderer)
         _say("\nThat was the demo. It stays up: send it a prompt of your own, or stop it with Ctrl+C.")
     except GadgetError as exc:
-        print(f"The demo's turn did not work: {exc.message}", file=sys.stderr)
+        print(f"The demo's turn failed: {exc.message}", file=sys.stderr)
     finally:
         await api.close()
 
@@ -186,7 +186,7 @@ async def _models_of(provider: Provider, key: str | None) -> list[ProviderModel]
     try:
         listed = await list_models(provider, key, allow_private=True)
     except GadgetError as exc:
-        print(f"{provider.name} could not be asked for its models: {exc.message}", file=sys.stderr)
+        print(f"{provider.name} did not list its models: {exc.message}", file=sys.stderr)
         return None
     return [ProviderModel(id=m.id, name=m.id, context_window=m.context_window) for m in listed.items]
 

@@ -48,7 +48,7 @@ async def claimed(store: MongoStore, dispatcher: Dispatcher, session: ChatSessio
     ours = await store.sessions.claim(session.id, claim_id, CLAIM_S)
     if ours is None:
         raise Conflict(
-            ErrorCode.TURN_NOT_RUNNING, "The session is taken back just now; look at it again.", retryable=True
+            ErrorCode.TURN_NOT_RUNNING, "A revert or redo of this session is running; try again.", retryable=True
         )
     claim = None
     try:
@@ -70,5 +70,5 @@ async def _release(store: MongoStore, dispatcher: Dispatcher, session: ChatSessi
     try:
         await store.sessions.release_claim(session.id, claim)
     except GadgetError as exc:
-        log.warning("the claim of session %s runs out by itself: %s", session.id, exc.message)
+        log.warning("the claim of session %s was not released and will expire: %s", session.id, exc.message)
     dispatcher.kick(session.user)

@@ -30,7 +30,7 @@ async def delete_orphans(store: MongoStore, age: timedelta = _AGE) -> None:
     """Deletes what a fork or a deletion left when its process died, unless the session has a turn younger than
     `age`."""
     for user, session in await store.turns.orphaned_sessions(utc_now() - age):
-        log.info("deleting what is left of session %s", session)
+        log.info("deleting the remains of session %s", session)
         await delete_content(store, user, session)
 
 
@@ -40,5 +40,5 @@ async def delete_orphans_daily(store: MongoStore) -> None:
         try:
             await delete_orphans(store)
         except GadgetError as exc:
-            log.warning("what deleted sessions left is deleted later: %s", exc.message)
+            log.warning("orphans are deleted later: %s", exc.message)
         await asyncio.sleep(_EVERY_S)

@@ -57,9 +57,7 @@ async def _turns_up_to(store: MongoStore, source: ChatSession, last: str | None)
     if last is not None:
         wanted = await store.turns.owned(source.user, last)
         if wanted.session != source.id or wanted.reverted or not wanted.status.is_over:
-            raise Conflict(
-                ErrorCode.TURN_NOT_RUNNING, "Fork at a turn of this session that is over and was not taken back."
-            )
+            raise Conflict(ErrorCode.TURN_NOT_RUNNING, "Fork at a turn of this session that is over and not reverted.")
     turns = await store.turns.in_order(source.id, after=None, up_to=last or "~", limit=100_000)
     over = [turn for turn in turns if turn.status.is_over]
     if not over:
@@ -89,4 +87,4 @@ async def _clean_up(store: MongoStore, session: str, copies: Mapping[str, str]) 
         await store.blobs.delete_turns(list(copies.values()))
         await store.turns.delete_session(session)
     except GadgetError as exc:
-        log.warning("what a fork left is not cleaned up: %s", exc.message)
+        log.warning("a failed fork was not cleaned up: %s", exc.message)

@@ -65,7 +65,7 @@ class Reverts:
     async def redo(self, user: str, session_id: str) -> Reverted:
         """Undoes the reverts since the last prompt. Raises the same errors as `revert`."""
         session = await self.store.sessions.owned(user, session_id)
-        nothing = Conflict(ErrorCode.NOTHING_TO_REDO, "Nothing was taken back since the last prompt.")
+        nothing = Conflict(ErrorCode.NOTHING_TO_REDO, "Nothing was reverted since the last prompt.")
         if session.revert is None:
             raise nothing
         async with claimed(self.store, self.dispatcher, session) as claim:
@@ -121,14 +121,14 @@ class Reverts:
             if not turns:
                 raise Conflict(
                     ErrorCode.NOTHING_TO_REDO,
-                    "These turns were taken back already; with the scope `files` their files are, too.",
+                    "These turns are reverted already; with the scope `files` their files are reverted, too.",
                 )
         if scope is RevertScope.CONVERSATION:
             return turns, None
         # Turns whose conversation is reverted already have changed files even so.
         files = await self._files(session, since)
         if files is None and not turns:
-            raise Conflict(ErrorCode.CHECKPOINTS_OFF, "These turns changed no files, or none were kept where they ran.")
+            raise Conflict(ErrorCode.CHECKPOINTS_OFF, "These turns changed no files, or have no checkpoints.")
         return turns, files
 
     async def _from(self, session: ChatSession, first: ChatTurn, newest: str | None) -> list[ChatTurn]:
@@ -165,9 +165,9 @@ class Reverts:
         except Unavailable as exc:
             raise Unavailable(
                 ErrorCode.DRONE_OFFLINE,
-                f"{files.drone.name} did not say whether it restored the files, and may be at it for some minutes: "
-                "they are as they were, restored, or in between. The conversation is as it was, and its prompts wait "
-                "until then. Look at the files, and try again.",
+                f"{files.drone.name} did not confirm that it restored the files, and may still be restoring them: "
+                "some may be restored and others not. The conversation is unchanged, and its prompts wait for some "
+                "minutes. Check the files, and try again.",
             ) from exc
         except Conflict:
             claim.is_at_drone = False
@@ -187,8 +187,8 @@ class Reverts:
         if written is None:
             raise Conflict(
                 ErrorCode.TURN_NOT_RUNNING,
-                "This took too long, and the session was let go: its conversation is as it was, its files may be "
-                "restored. Look at them, and try again.",
+                "This took too long and was given up: the conversation is unchanged, the files may be restored. "
+                "Check them, and try again.",
                 retryable=True,
             )
         return written

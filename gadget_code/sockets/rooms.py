@@ -17,10 +17,10 @@ CALL_S = 5.0
 """Seconds that a drone may take to reply: less than the ping time-out, because an IDE's handler waits meanwhile."""
 
 ReplyT = TypeVar("ReplyT", bound=WireModel)
-_INVALID_REPLY = "The drone gave an answer that makes no sense; see whether it is of the same version."
-_SILENT = "The drone does not answer; see whether it runs."
+_INVALID_REPLY = "The drone sent an invalid reply; check that it has the same version."
+_SILENT = "The drone does not respond; check that it runs."
 _SILENT_S = 10.0
-_OFFLINE = "The drone is not connected; it is asked again when it is back."
+_OFFLINE = "The drone is not connected; the request is sent again when it is back."
 
 
 def user_room(user: str) -> str:

@@ -108,7 +108,7 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
             async def packets() -> Message:
                 message = await receive()
                 if message["type"] == "websocket.receive" and not (message.get("text") or "").startswith(_FROM_CLIENT):
-                    log.info("a frame that is no packet closed its connection")
+                    log.info("an invalid frame closed its connection")
                     return {"type": "websocket.disconnect", "code": 1008}
                 return message
 
@@ -166,7 +166,7 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
         if unsent_bytes > MAX_UNSENT_OUTPUT_BYTES and _is_output(eio_pkt):
             return
         if unsent_bytes > MAX_UNSENT_BYTES:
-            log.warning("a socket read too slowly and was cut; it can come back and catch up")
+            log.warning("a socket read too slowly and was closed; it can reconnect and catch up")
             await self.abort(eio_sid)
             return
         socket.queue.put_nowait(eio_pkt)

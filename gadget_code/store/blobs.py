@@ -29,7 +29,7 @@ class BlobStore:
         """Stores a part of a blob of the user's turn. Raises InvalidInput for an offset that is not a multiple of the
         part size, TooLarge, and StorageFull, which deletes the whole blob."""
         if offset % PART_BYTES or len(data) > PART_BYTES:
-            raise InvalidInput(f"A blob is put in parts of {PART_BYTES} bytes, each at its offset.")
+            raise InvalidInput(f"A blob is stored in parts of {PART_BYTES} bytes, each at its offset.")
         if offset + len(data) > MAX_BLOB_BYTES:
             raise TooLarge(f"A blob has at most {MAX_BLOB_BYTES} bytes.")
         part = {

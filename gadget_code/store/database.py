@@ -202,7 +202,7 @@ async def _connected(settings: Settings, url: str) -> AsyncIterator[MongoStore]:
             url, tz_aware=True, serverSelectionTimeoutMS=_SERVER_SELECTION_MS, appname="gadget-code"
         )
     except (ConfigurationError, ValueError) as exc:
-        raise GadgetError(ErrorCode.STORE_UNAVAILABLE, "GADGET_MONGODB_URL is not a MongoDB URL; mend it.") from exc
+        raise GadgetError(ErrorCode.STORE_UNAVAILABLE, "GADGET_MONGODB_URL is not a MongoDB URL; correct it.") from exc
     async with client:
         database = client.get_database(
             settings.database,
@@ -216,7 +216,7 @@ async def _connected(settings: Settings, url: str) -> AsyncIterator[MongoStore]:
             if not answer.get("setName"):
                 raise GadgetError(
                     ErrorCode.STORE_UNAVAILABLE,
-                    "This MongoDB is no replica set; start it with --replSet and run rs.initiate() once.",
+                    "This MongoDB is not a replica set; start it with --replSet and run rs.initiate() once.",
                 )
             await store.make_indexes()
         except OperationFailure as exc:

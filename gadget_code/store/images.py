@@ -61,7 +61,7 @@ class ImageStore:
             except Conflict:  # the same bytes were stored at the same time
                 continue
             return image
-        raise InvalidInput("This image comes too often at once; send it again.")
+        raise InvalidInput("This image was uploaded several times at once; send it again.")
 
     async def read(self, user: str, image: str) -> tuple[ImageRef, bytes]:
         """Raises NotFound for an unknown id and for another user's."""

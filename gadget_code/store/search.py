@@ -32,7 +32,7 @@ async def search(
     InvalidInput when there is no word, or the search takes too long."""
     words = list(dict.fromkeys(_WORD.findall(query[:MAX_QUERY].lower())))[:_MAX_WORDS]
     if not words:
-        raise InvalidInput("There is no word to search for; type one.")
+        raise InvalidInput("The query has no word; type one.")
     within: Document = {"user": user, **({"project": project} if project is not None else {})}
     with store_errors():
         names = [] if cursor is not None else await _names(database, within, words)

@@ -51,6 +51,6 @@ async def usage(turns: TurnStore, user: str, by: UsageBy, since: datetime, until
         try:
             rows = await (await turns.collection.aggregate(pipeline, maxTimeMS=_MAX_MS, hint="user")).to_list()
         except ExecutionTimeout as exc:
-            raise InvalidInput("These are too many turns to add up; ask for a shorter time.") from exc
+            raise InvalidInput("These are too many turns to sum up; choose a shorter period.") from exc
     items = tuple(UsageRow.model_validate({"key": str(row.pop("_id")), **row}) for row in rows)
     return UsageReport(by=by, since=since, until=until, items=items)

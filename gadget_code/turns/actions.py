@@ -74,7 +74,7 @@ class TurnActions:
         # Keep the images before the turn that names them is stored.
         refs = await self.store.images.use(user, tuple(dict.fromkeys(images)))
         if len(refs) < len(set(images)):
-            raise InvalidInput("One of these images is not there (any more); send it with `POST /images` again.")
+            raise InvalidInput("One of these images does not exist any more; upload it again with `POST /images`.")
         fresh = ChatTurn(
             id=new_id(),
             created_at=utc_now(),
@@ -132,7 +132,7 @@ class TurnActions:
                     continue
             if await self.recorder.cancel(turn) is not None:
                 return
-        raise Conflict(ErrorCode.TURN_NOT_RUNNING, "The turn is changing hands; try again.", retryable=True)
+        raise Conflict(ErrorCode.TURN_NOT_RUNNING, "The turn is being moved; try again.", retryable=True)
 
     async def _cancel_at_drone(self, turn: ChatTurn) -> bool | None:
         """Returns whether the drone ends the turn; None when the turn has changed and must be read again."""
@@ -162,7 +162,7 @@ class TurnActions:
             if now.cancel_requested and not now.status.is_over and await self.recorder.cancel(now) is not None:
                 log.warning("turn %s was cancelled, and its drone did not end it", turn.id)
         except GadgetError as exc:
-            log.info("the cancel of turn %s is seen to later: %s", turn.id, exc.message)
+            log.info("the cancellation of turn %s is completed later: %s", turn.id, exc.message)
 
     async def steer(self, user: str, turn_id: str, content: str, steer_id: str) -> None:
         """Accepts a message for the turn's next step; a majority has it when this returns. The same id is the same
@@ -216,6 +216,6 @@ def check_prompt(content: str, most_bytes: int = MAX_PROMPT_BYTES) -> None:
     """Raises TooLarge or InvalidInput."""
     size = len(content.encode(errors="replace"))
     if size > most_bytes:
-        raise TooLarge(f"This has {size:,} bytes and may have {most_bytes:,}; put long material into the project.")
+        raise TooLarge(f"The text has {size:,} bytes, and {most_bytes:,} are allowed; put long texts into the project.")
     if not content.strip():
-        raise InvalidInput("The prompt is empty; say what shall be done.")
+        raise InvalidInput("The prompt is empty; write what to do.")

@@ -181,7 +181,7 @@ def candidate_drones(
     if wanted is not None:
         drones = [drone for drone in drones if drone.id == wanted]
         if not drones:
-            return [], WaitReason(Waiting.DRONE, "The drone chosen for this session is gone; choose another.")
+            return [], WaitReason(Waiting.DRONE, "The drone chosen for this session was removed; choose another.")
     if not drones:
         reason = "Waiting for a drone: start one with `gadget-drone` in a workspace directory."
         return [], WaitReason(Waiting.DRONE, reason)
@@ -192,14 +192,14 @@ def candidate_drones(
         return [], WaitReason(Waiting.DRONE_OFFLINE, reason)
     free = [drone for drone in online if locks.get(drone.id, session.id) == session.id]
     if not free:
-        return [], WaitReason(Waiting.DRONE_RESERVED, "Waiting for a drone: each is kept for another session.")
+        return [], WaitReason(Waiting.DRONE_RESERVED, "Waiting for a drone: every drone is locked for another session.")
     ready = [drone for drone in free if drone.workspace_mode is not WorkspaceMode.USER]
     if not ready:
-        reason = "Waiting for the workspace: you are editing by hand; hand it back to go on."
+        reason = "Waiting for the workspace: you are editing in it; hand it back to continue."
         return [], WaitReason(Waiting.WORKSPACE, reason)
     available = [drone for drone in ready if drone.status is DroneStatus.AVAILABLE]
     if not available:
-        return [], WaitReason(Waiting.DRONE_BUSY, "Waiting for a drone: each is at work on another turn.")
+        return [], WaitReason(Waiting.DRONE_BUSY, "Waiting for a drone: every drone works on another turn.")
     return sorted(
         available,
         key=lambda drone: (drone.workspace_id != session.workspace_id, session.project not in drone.projects),

@@ -32,8 +32,8 @@ from gadget_code.turns.work_orders import WorkOrders
 log = logging.getLogger(__name__)
 
 _MOVED = (
-    "[From Gadget Code, not from the user: the machine that worked on this was lost. You go on in another workspace. "
-    "Files that were changed there and not pushed are not here; look at what is here before you go on.]"
+    "[From Gadget Code, not from the user: the machine of this turn was lost. You continue in another workspace. "
+    "Files that were changed there and not pushed are missing here; check the files before you continue.]"
 )
 
 
@@ -63,7 +63,7 @@ class Leases:
         """Marks the turn as begun by the drone. Raises Conflict when it is not the drone's turn under this epoch."""
         turn = await self._store.turns.begin(turn_id, drone, epoch)
         if turn is None:
-            raise Conflict(ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
+            raise Conflict(ErrorCode.STALE_EPOCH, "This turn has continued without this drone.")
         return turn
 
     async def drone_working(self, drone: DroneRegistration) -> None:
@@ -75,7 +75,7 @@ class Leases:
         named = await self._store.drones.find({"_id": drone.id})
         if named is not None and named.turn is not None and all(turn.id != named.turn for turn in turns):
             await self._recorder.revoke(
-                drone.id, named.turn, ErrorCode.TURN_OVER, "This turn went on without this drone."
+                drone.id, named.turn, ErrorCode.TURN_OVER, "This turn has continued without this drone."
             )
 
     async def turn_begun(self, turn: ChatTurn) -> None:
@@ -86,7 +86,7 @@ class Leases:
         try:
             await tell(turn)  # first: the policy may allow less now
         except GadgetError as exc:
-            log.info("turn %s is not told of its policy: %s", turn.id, exc.message)
+            log.info("the policy of turn %s was not sent: %s", turn.id, exc.message)
         await self._mark_working(turn)
         if turn.last_seq:  # else it has asked nothing
             await self._inquiries.redeliver(turn)
@@ -116,7 +116,7 @@ class Leases:
             changes = {
                 "drone": None,
                 "waiting": Waiting.DRONE,
-                "statusReason": "The drone lost it; trying again.",
+                "statusReason": "The drone has lost the turn; it is dispatched again.",
             }
             queued = await self._store.turns.move(turn, REQUEUE, ChatTurnStatus.QUEUED, changes)
             if queued is not None:
@@ -180,7 +180,7 @@ class Leases:
         said = {"push": {"steers": note.model_dump()}} if turn.last_seq else {}
         moved = await self._store.turns.move(turn, MOVE, ChatTurnStatus.QUEUED, changes, **said)
         if moved is None:
-            raise Conflict(ErrorCode.TURN_NOT_RUNNING, "The turn is changing hands; look at it again.", retryable=True)
+            raise Conflict(ErrorCode.TURN_NOT_RUNNING, "The turn is being moved; try again.", retryable=True)
         await self._rooms.emit_turn(moved)
         return moved
 
@@ -192,7 +192,7 @@ class Leases:
         try:
             await self._rooms.call_drone(turn.drone, "steerTurn", message)
         except GadgetError as exc:
-            log.info("a message to turn %s waits: %s", turn.id, exc.message)
+            log.info("a message to turn %s is delivered later: %s", turn.id, exc.message)
 
     async def check(self) -> None:
         """Checks every processing turn: whether its drone is connected, and works on it."""
@@ -208,7 +208,7 @@ class Leases:
     async def _wait_for_drone(self, turn: ChatTurn, drone: DroneRegistration | None) -> None:
         ways_out = "cancel it, or continue on another drone"
         reason = (
-            f"The connection to {drone.name} is lost; the turn goes on when it is back. Wait, {ways_out}."
+            f"The connection to {drone.name} is lost; the turn continues when it is back. Wait, {ways_out}."
             if drone is not None
             else f"Its drone was removed; {ways_out}."
         )

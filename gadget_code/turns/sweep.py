@@ -54,7 +54,7 @@ class Sweep:
                 for user in await self._store.turns.users_with_queued():
                     self._dispatcher.kick(user)
             except GadgetError as exc:
-                log.warning("turns are not looked after now: %s", exc.message)
+                log.warning("the sweep failed and is repeated: %s", exc.message)
                 trusted_from = time.monotonic() + _RENEWAL_S
             if time.monotonic() - begun > _SWEEP_S:  # leases may have expired meanwhile
                 trusted_from = time.monotonic() + _RENEWAL_S

@@ -15,7 +15,7 @@ async def holder_of(store: MongoStore, user: str, workspace: str | None) -> Dron
     if drone is None:
         raise Conflict(
             ErrorCode.DRONE_OFFLINE,
-            "The drone that had these files was removed; only the conversation can be taken back.",
+            "The drone that had these files was removed; only the conversation can be reverted.",
         )
     return connected(drone)
 
@@ -31,7 +31,7 @@ async def drone_of(store: MongoStore, session: ChatSession) -> DroneRegistration
     if chosen is not None:
         drone = await store.drones.find({"user": session.user, "_id": chosen})
         if drone is None:
-            raise Conflict(ErrorCode.DRONE_OFFLINE, "The drone chosen for this session is gone; choose another.")
+            raise Conflict(ErrorCode.DRONE_OFFLINE, "The drone chosen for this session was removed; choose another.")
         return connected(drone)
     drones = await store.drones.all({"user": session.user})
     online = [drone for drone in drones if drone.status is not DroneStatus.OFFLINE]

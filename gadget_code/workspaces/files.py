@@ -112,11 +112,11 @@ class WorkspaceFiles:
                     if content is not None:
                         return content
         except TimeoutError:
-            message = "The drone is too slow for this file; look at it in a terminal."
+            message = "The drone is too slow for this file; open it in a terminal."
             raise Unavailable(ErrorCode.DRONE_OFFLINE, message) from None
         raise Conflict(
             ErrorCode.FILE_CHANGED,
-            "The file is being written to, and was another each time it was read; try again in a moment.",
+            "The file changed each time it was read; try again in a moment.",
             retryable=True,
         )
 
@@ -154,7 +154,7 @@ class WorkspaceFiles:
         if first.version in known or "*" in known:
             return FileContent(first.version, None)
         if first.size_bytes > MAX_READ_BYTES:
-            raise TooLarge(f"Files of {MAX_READ_BYTES // 1024**2} MiB at most are shown; look at it in a terminal.")
+            raise TooLarge(f"Files above {MAX_READ_BYTES // 1024**2} MiB are not shown; open it in a terminal.")
         if first.size_bytes <= c.MAX_CHUNK_BYTES:
             version, data = await asyncio.to_thread(_joined, await asyncio.to_thread(_decoded, [first.data]))
         else:
@@ -194,7 +194,7 @@ def _decoded(pieces: list[str]) -> list[bytes]:
     try:
         return [base64.b64decode(piece, validate=True) for piece in pieces]
     except ValueError:  # binascii.Error is a ValueError, and so is a text with other characters
-        message = "The drone gave an answer that makes no sense; see whether it is of the same version."
+        message = "The drone sent an invalid reply; check that it has the same version."
         raise Unavailable(ErrorCode.DRONE_OFFLINE, message) from None
 
 

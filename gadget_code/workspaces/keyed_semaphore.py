@@ -49,4 +49,4 @@ class KeyedSemaphore:
 
 
 def _too_many() -> TooMany:
-    return TooMany("Too much is asked of your files at a time; try again in a moment.")
+    return TooMany("Too many requests for your files at once; try again in a moment.")

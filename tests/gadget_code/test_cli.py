@@ -66,7 +66,7 @@ def test_accounts_are_made_while_the_service_runs_on_its_private_database(tmp_pa
         def add(email: str, password: str, *more: str) -> subprocess.CompletedProcess[str]:
             return run("user", "add", email, "--password-stdin", *more, input=password + "\n", **settings)
 
-        assert add("ada@example.org", "correct horse", "--admin").stdout == "ada@example.org may sign in now.\n"
+        assert add("ada@example.org", "correct horse", "--admin").stdout == "ada@example.org can sign in now.\n"
         refused(add("Ada@Example.org ", "correct horse"), "already an account for ada@example.org")
         refused(add("no address", "correct horse"), "e-mail address", "ada@example.org")
         short = refused(add("b@example.org", "hunter2"), "password", "8")
@@ -81,7 +81,7 @@ def test_accounts_are_made_while_the_service_runs_on_its_private_database(tmp_pa
             GADGET_EMAIL="ada@example.org",
             GADGET_PASSWORD="correct horse",
         )
-        assert answer.stdout == "There is none yet.\n"
+        assert answer.stdout == "There are none yet.\n"
         assert run("user", "remove", "ada@example.org", **settings).returncode == 0
         refused(run("user", "remove", "ada@example.org", **settings), "no such user")
         # A second service on the same data is refused, and takes nothing away from the first.

@@ -72,7 +72,7 @@ def test_a_drone_that_is_kept_for_another_session_is_left_alone() -> None:
             "drone a is offline",
         ),
         ({}, [drone("a")], {"a": "other"}, Waiting.DRONE_RESERVED, "another session"),
-        ({}, [drone("a", workspace_mode=WorkspaceMode.USER)], {}, Waiting.WORKSPACE, "editing by hand"),
+        ({}, [drone("a", workspace_mode=WorkspaceMode.USER)], {}, Waiting.WORKSPACE, "you are editing"),
         ({}, [drone("a", status=DroneStatus.BUSY)], {}, Waiting.DRONE_BUSY, "another turn"),
         ({}, [drone("a", status=DroneStatus.STARTING)], {}, Waiting.DRONE_BUSY, "another turn"),
     ],
