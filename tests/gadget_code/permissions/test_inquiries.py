@@ -253,7 +253,7 @@ async def test_a_turn_that_works_on_a_call_waits_for_no_approval_of_it(
     await drone.acked(turn["_id"], played.seq)
     assert (await user.get(f"/turns/{turn['_id']}"))["inquiry"] is None
     late = await user.http.post(f"/inquiries/{inquiry['_id']}/answer", json={"choice": "once"})
-    assert "went on" in problem(late, 409, "inquiryClosed")["detail"]
+    assert "has continued" in problem(late, 409, "inquiryClosed")["detail"]
     assert (await user.get(f"/inquiries/{other['_id']}"))["status"] == "pending"
 
 

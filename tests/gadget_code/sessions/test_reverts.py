@@ -292,7 +292,7 @@ async def test_a_revert_whose_answer_is_lost_says_what_is_known_and_holds_prompt
     async with while_files_are_restored(user, drone, f"{path}/revert", {"turn": turns[1]}) as reverting:
         await drone.disconnect()
         lost = problem(await reverting, 503, "droneOffline")
-    assert "as they were, restored, or in between" in lost["detail"]
+    assert "some may be restored and others not" in lost["detail"]
     assert await reverted(user, session) == [False, False, False]
     await drone.connect()
     await drone.report("available")

@@ -124,7 +124,7 @@ async def test_over_rest_it_is_507_with_what_to_do_and_a_deleted_session_gives_i
     assert await user.get("/usage/storage") == {"blobBytes": MB - 5, "imageBytes": 0, "maxBytes": MB}
     whole = await user.http.get(f"/turns/{turn}/blobs/c")
     problem(whole, 404, "notFound")
-    assert "no room" in whole.json()["detail"]
+    assert "storage was full" in whole.json()["detail"]
     assert (await user.http.delete(f"/sessions/{session['_id']}")).status_code == 204
     assert (await user.get("/usage/storage"))["blobBytes"] == 0
 

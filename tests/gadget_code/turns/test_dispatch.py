@@ -62,7 +62,7 @@ def test_a_drone_that_is_kept_for_another_session_is_left_alone() -> None:
     ("fields", "drones", "locks", "waiting", "reason"),
     [
         ({}, [], {}, Waiting.DRONE, "start one with"),
-        ({"drone": "x"}, [drone("a")], {}, Waiting.DRONE, "is gone"),
+        ({"drone": "x"}, [drone("a")], {}, Waiting.DRONE, "was removed"),
         ({}, [drone("a", status=DroneStatus.OFFLINE)], {}, Waiting.DRONE_OFFLINE, "drone a is offline"),
         (
             {"drone": "a"},
