@@ -63,9 +63,7 @@ def register(service: Service, connections: Connections) -> None:
                 connection.spend()
             event = (from_drone if connection.is_drone else from_ide).get(name)
             if event is None:
-                raise InvalidInput(
-                    f"The event {name!r:.60} is not allowed here.", ErrorCode.UNKNOWN_EVENT
-                )
+                raise InvalidInput(f"The event {name!r:.60} is not allowed here.", ErrorCode.UNKNOWN_EVENT)
             reply = await (drone if connection.is_drone else ide)[name](connection, _validated(event, payload))
             return (reply or c.Done()).to_wire()
         except GadgetError as exc:

@@ -240,7 +240,7 @@ async def test_a_simple_turn_is_a_few_dozen_commands(own_web: Web, admin: MongoS
         assert commands.total() <= _COMMANDS * _TURNS, sorted(commands.items())
 
 
-async def test_a_step_late_in_a_turn_costs_the_store_what_an_early_one_does(own_web: Web, admin: MongoStore) -> None:
+async def test_a_late_step_of_a_turn_costs_as_much_as_an_early_one(own_web: Web, admin: MongoStore) -> None:
     async with await own_web.user() as user, PlayedDrone(user) as drone:
         session = await a_session(user)
         turn = await user.post(f"/sessions/{session['_id']}/turns", {"content": "Go.", "promptId": new_id()})

@@ -18,13 +18,13 @@ VP8 = b"RIFF\0\0\0\0WEBPVP8 \0\0\0\0\0\0\0\x9d\x01\x2a" + struct.pack("<HH", 640
     ("data", "kind"),
     [(PNG, "png"), (GIF, "gif"), (JPEG, "jpeg"), (VP8X, "webp"), (VP8L, "webp"), (VP8, "webp")],
 )
-def test_an_image_says_its_type_and_size(data: bytes, kind: str) -> None:
+def test_type_and_size_of_an_image_are_read(data: bytes, kind: str) -> None:
     assert image_of(data) == (f"image/{kind}", 640, 480)
     for end in range(len(data)):
         assert image_of(data[:end]) is None
 
 
-def test_what_is_no_image_is_none() -> None:
+def test_other_data_is_not_an_image() -> None:
     for data in (b"", b"<svg/>", b"<html>", b"%PDF-1.7", b"BM" + bytes(50), PNG[:16] + bytes(8), GIF[:6] + bytes(4)):
         assert image_of(data) is None
 
@@ -32,6 +32,6 @@ def test_what_is_no_image_is_none() -> None:
 @given(
     st.sampled_from([b"\xff\xd8\xff", b"RIFF\0\0\0\0WEBPVP8", b"\x89PNG\r\n\x1a\n", b"GIF89a"]), st.binary(max_size=300)
 )
-def test_any_bytes_are_an_image_or_none(head: bytes, rest: bytes) -> None:
+def test_any_bytes_are_read_without_an_exception(head: bytes, rest: bytes) -> None:
     found = image_of(head + rest)
     assert found is None or (found[1] > 0 and found[2] > 0)

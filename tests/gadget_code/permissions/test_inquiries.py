@@ -42,7 +42,7 @@ async def reaches(user: User, inquiry: dict[str, Any], status: str, timeout: flo
     return found
 
 
-async def test_an_inquiry_is_a_document_that_any_client_answers_and_the_drone_is_told(
+async def test_any_client_can_answer_an_inquiry_and_the_drone_gets_the_answer(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     played = Played(turn)
@@ -77,7 +77,7 @@ async def test_an_inquiry_is_a_document_that_any_client_answers_and_the_drone_is
     assert (await user.get(f"/turns/{turn['_id']}"))["inquiry"] is None
 
 
-async def test_an_answer_that_is_none_is_refused(user: User, drone: PlayedDrone, turn: dict[str, Any]) -> None:
+async def test_an_invalid_answer_is_refused(user: User, drone: PlayedDrone, turn: dict[str, Any]) -> None:
     inquiry = await asked(drone, Played(turn), turn, takesText=False)
     for body in ({}, {"choice": "maybe"}, {"text": "Yes."}, {"choice": None, "text": "  "}, {"choice": 1}):
         problem(await user.http.post(f"/inquiries/{inquiry['_id']}/answer", json=body), 422, "invalidRequest")
@@ -86,7 +86,7 @@ async def test_an_answer_that_is_none_is_refused(user: User, drone: PlayedDrone,
 
 
 @pytest.mark.parametrize("choice", ["once", "session", "project"])
-async def test_words_that_ask_for_something_else_never_allow(
+async def test_an_answer_in_words_never_allows_a_call(
     user: User, drone: PlayedDrone, turn: dict[str, Any], choice: str
 ) -> None:
     inquiry = await asked(drone, Played(turn), turn)
@@ -100,9 +100,7 @@ async def test_words_that_ask_for_something_else_never_allow(
     assert drone.count("answerInquiry") == 0
 
 
-async def test_a_budget_is_not_raised_with_words_that_nobody_reads(
-    user: User, drone: PlayedDrone, turn: dict[str, Any]
-) -> None:
+async def test_an_answer_in_words_does_not_raise_a_budget(user: User, drone: PlayedDrone, turn: dict[str, Any]) -> None:
     choices = [{"id": name, "label": name} for name in ("goOn", "stop")]
     inquiry = await asked(
         drone, Played(turn), turn, kind="budget", choices=choices, takesText=False, default={"choice": "stop"}
@@ -111,7 +109,7 @@ async def test_a_budget_is_not_raised_with_words_that_nobody_reads(
     problem(await user.http.post(f"/inquiries/{inquiry['_id']}/answer", json=said), 422, "invalidRequest")
 
 
-async def test_of_many_answers_at_once_through_two_processes_one_counts(mongodb_url: str, tmp_path: Path) -> None:
+async def test_one_of_many_concurrent_answers_through_two_processes_counts(mongodb_url: str, tmp_path: Path) -> None:
     settings = {"GADGET_DATABASE": f"t{new_id()}", "GADGET_SECRET_KEY_FILE": str(tmp_path / "secret.key")}
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -143,7 +141,7 @@ async def test_of_many_answers_at_once_through_two_processes_one_counts(mongodb_
             assert put["answer"]["choice"] in taken
 
 
-async def test_an_answer_reaches_a_drone_that_was_away_and_its_next_order(
+async def test_an_answer_reaches_a_drone_that_reconnects_and_its_next_order(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     played = Played(turn)
@@ -187,7 +185,7 @@ def _has_rule(rule: dict[str, Any], push: dict[str, Any]) -> bool:
     return rule in push["policy"]["rules"]
 
 
-async def test_a_drone_cannot_have_a_rule_made_that_is_no_approval_of_what_it_asked(
+async def test_a_drone_cannot_add_a_rule_that_is_not_an_approval(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     played = Played(turn)
@@ -198,7 +196,9 @@ async def test_a_drone_cannot_have_a_rule_made_that_is_no_approval_of_what_it_as
     assert (await user.get(f"/sessions/{turn['session']}"))["rules"] == []
 
 
-async def test_nobody_answers_and_the_default_counts(user: User, drone: PlayedDrone, turn: dict[str, Any]) -> None:
+async def test_an_unanswered_inquiry_expires_with_its_default(
+    user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
     inquiry = await asked(drone, Played(turn), turn, expiresAt=iso(utc_now() - timedelta(seconds=1)))
     expired = await reaches(user, inquiry, "expired")
     assert expired["answer"] == {"choice": "deny", "text": None}
@@ -208,7 +208,7 @@ async def test_nobody_answers_and_the_default_counts(user: User, drone: PlayedDr
     assert "in time" in problem(late, 409, "inquiryClosed")["detail"]
 
 
-async def test_the_turn_ends_and_asks_no_more(user: User, drone: PlayedDrone, turn: dict[str, Any]) -> None:
+async def test_the_end_of_a_turn_withdraws_its_inquiries(user: User, drone: PlayedDrone, turn: dict[str, Any]) -> None:
     played = Played(turn)
     inquiry = await asked(drone, played, turn)
     async with Ide(user) as ide:
@@ -220,14 +220,14 @@ async def test_the_turn_ends_and_asks_no_more(user: User, drone: PlayedDrone, tu
     assert "is over" in problem(late, 409, "inquiryClosed")["detail"]
 
 
-async def test_what_a_cancelled_turn_asked_is_withdrawn(user: User, drone: PlayedDrone, turn: dict[str, Any]) -> None:
+async def test_cancelling_a_turn_withdraws_its_inquiries(user: User, drone: PlayedDrone, turn: dict[str, Any]) -> None:
     inquiry = await asked(drone, Played(turn), turn)
     await drone.disconnect()
     await user.post(f"/turns/{turn['_id']}/cancel", {})
     await reaches(user, inquiry, "withdrawn")
 
 
-async def test_a_drone_that_went_on_by_itself_says_which_answer_counted(
+async def test_the_answer_that_a_drone_used_replaces_the_stored_one(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     played = Played(turn)
@@ -238,7 +238,7 @@ async def test_a_drone_that_went_on_by_itself_says_which_answer_counted(
 
 
 @pytest.mark.parametrize("kind", ["toolStarted", "toolCall"])
-async def test_a_turn_that_works_on_a_call_waits_for_no_approval_of_it(
+async def test_running_a_call_closes_its_open_approval(
     user: User, drone: PlayedDrone, turn: dict[str, Any], kind: str
 ) -> None:
     played = Played(turn)
@@ -257,7 +257,7 @@ async def test_a_turn_that_works_on_a_call_waits_for_no_approval_of_it(
     assert (await user.get(f"/inquiries/{other['_id']}"))["status"] == "pending"
 
 
-async def test_an_answer_that_a_turn_went_on_without_is_not_brought_to_it_again(
+async def test_an_answer_that_the_turn_did_not_wait_for_is_not_delivered_again(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     played = Played(turn)
@@ -293,7 +293,7 @@ def _is_of(inquiry: dict[str, Any], put: dict[str, Any]) -> bool:
     return bool(put["inquiryId"] == inquiry["_id"])
 
 
-async def test_a_call_of_an_earlier_step_with_the_same_name_says_nothing(
+async def test_an_earlier_call_with_the_same_id_closes_no_inquiry(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     played = Played(turn)
@@ -308,7 +308,7 @@ async def test_a_call_of_an_earlier_step_with_the_same_name_says_nothing(
 
 
 @pytest.mark.parametrize("field", ["user", "session", "turn", "status", "answer"])
-async def test_an_inquiry_that_is_another_turns_or_another_users_is_no_event(
+async def test_an_inquiry_of_another_turn_or_user_is_refused(
     user: User, drone: PlayedDrone, turn: dict[str, Any], field: str
 ) -> None:
     foreign = {"status": "answered", "answer": {"choice": "session"}}.get(field, new_id())
@@ -322,7 +322,7 @@ async def test_an_inquiry_that_is_another_turns_or_another_users_is_no_event(
     assert (await user.http.get(f"/inquiries/{inquiry['_id']}")).status_code == 404
 
 
-async def test_an_inquiry_that_is_none_ends_its_turn_over_a_slow_link_too(
+async def test_a_repeated_invalid_inquiry_ends_its_turn_on_a_slow_link_too(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     event = Played(turn).event("inquiryAsked", inquiry=an_inquiry(turn, user=new_id()))
@@ -350,7 +350,7 @@ def _asks(turn: ChatTurn, inquiry: dict[str, Any], seq: int = 1) -> tuple[Any, S
     return event, StoredEvent(seq, turn.epoch, event.type, event.model_dump_json())
 
 
-async def test_an_inquiry_of_an_event_that_does_not_come_to_count_is_found_and_withdrawn(store: MongoStore) -> None:
+async def test_an_inquiry_whose_event_never_counts_is_withdrawn(store: MongoStore) -> None:
     turn = await store.turns.insert(_turn())
     inquiry = an_inquiry({"_id": turn.id, "session": "s", "user": "u"})
     event, stored = _asks(turn, inquiry)
@@ -366,7 +366,7 @@ async def test_an_inquiry_of_an_event_that_does_not_come_to_count_is_found_and_w
     assert await store.inquiries.undelivered_to(turn) == []
 
 
-async def test_a_repeat_leaves_an_answered_inquiry_as_it_is(store: MongoStore) -> None:
+async def test_a_repeated_event_does_not_reopen_an_answered_inquiry(store: MongoStore) -> None:
     turn = await store.turns.insert(_turn())
     event, stored = _asks(turn, an_inquiry({"_id": turn.id, "session": "s", "user": "u"}))
     after = after_event(turn, event, None)
@@ -379,7 +379,7 @@ async def test_a_repeat_leaves_an_answered_inquiry_as_it_is(store: MongoStore) -
     assert (kept.status, kept.answer) == ("answered", answer)
 
 
-async def test_waiting_for_an_answer_is_no_work(store: MongoStore) -> None:
+async def test_waiting_for_an_answer_does_not_count_as_work(store: MongoStore) -> None:
     first = await store.turns.insert(_turn(id="1" * 24, last_seq=5))
     await store.turns.collection.update_one(
         {"_id": first.id},

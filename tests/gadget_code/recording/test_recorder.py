@@ -8,7 +8,7 @@ from tests.gadget_code.peers import Played, PlayedDrone, a_session, a_turn, is_p
 from tests.harness import Ide, User
 
 
-async def test_an_order_says_all_that_a_drone_needs(user: User, drone: PlayedDrone, turn: dict[str, Any]) -> None:
+async def test_a_work_order_has_all_that_a_drone_needs(user: User, drone: PlayedDrone, turn: dict[str, Any]) -> None:
     order = await drone.order(turn["_id"])
     project = await user.get(f"/projects/{turn['project']}")
     assert order["epoch"] == turn["epoch"] == 1
@@ -18,7 +18,7 @@ async def test_an_order_says_all_that_a_drone_needs(user: User, drone: PlayedDro
     assert (order["prompt"], order["afterTurn"], order["resume"]) == ("Go on.", None, None)
 
 
-async def test_what_a_drone_says_is_stored_relayed_and_acknowledged(
+async def test_events_of_a_drone_are_stored_relayed_and_acknowledged(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     played = Played(turn)
@@ -67,7 +67,7 @@ async def test_a_repeat_is_dropped_and_acknowledged(user: User, drone: PlayedDro
     assert [event["content"] for event in await user.events(turn["_id"])] == ["first", "second"]
 
 
-async def test_a_gap_is_asked_for_once_and_nothing_after_it_is_taken(
+async def test_a_gap_is_requested_once_and_later_events_wait(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     played = Played(turn)
@@ -104,7 +104,7 @@ async def test_events_of_an_older_epoch_are_revoked(user: User, drone: PlayedDro
     assert [(e["epoch"], e["content"]) for e in await user.events(turn["_id"])] == [(1, "old"), (2, "new")]
 
 
-async def test_an_epoch_nobody_gave_is_revoked_and_costs_the_stream_nothing(
+async def test_an_unknown_epoch_is_revoked_without_harm_to_the_stream(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     played = Played(turn)
@@ -174,7 +174,7 @@ async def test_a_watcher_sees_one_end_however_often_it_is_sent(
         assert ide.events(turn["_id"]) == [end]
 
 
-async def test_an_event_that_is_none_is_refused_and_the_stream_goes_on(
+async def test_an_invalid_event_is_refused_and_the_stream_continues(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     played = Played(turn)
@@ -198,7 +198,7 @@ async def test_an_event_that_is_none_is_refused_and_the_stream_goes_on(
     assert await user.events(turn["_id"]) == [good]
 
 
-async def test_a_turn_whose_drone_is_gone_says_so_and_goes_on_when_it_is_back(
+async def test_a_turn_shows_its_lost_drone_and_continues_when_it_reconnects(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     async with Ide(user) as ide:
@@ -217,9 +217,7 @@ async def test_a_turn_whose_drone_is_gone_says_so_and_goes_on_when_it_is_back(
     assert (await user.until_over(turn["_id"]))["status"] == "finished"
 
 
-async def test_who_cancels_a_turn_that_is_being_cancelled_is_told_that_it_is(
-    user: User, drone: PlayedDrone, turn: dict[str, Any]
-) -> None:
+async def test_cancelling_a_turn_twice_succeeds(user: User, drone: PlayedDrone, turn: dict[str, Any]) -> None:
     drone.answers["cancelTurn"] = None
     await asyncio.gather(*(user.post(f"/turns/{turn['_id']}/cancel", {}) for _ in range(3)))
     assert (await user.get(f"/turns/{turn['_id']}"))["status"] == "cancelled"
@@ -242,7 +240,7 @@ async def test_a_turn_that_waits_is_cancelled_with_one_last_event(user: User) ->
     assert document["stats"]["durationLabel"] != "pending"
 
 
-async def test_a_turn_whose_drone_is_away_is_cancelled_at_once(
+async def test_a_turn_of_an_offline_drone_is_cancelled_at_once(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     await drone.send(Played(turn).response())
@@ -261,7 +259,7 @@ async def test_a_turn_whose_drone_is_away_is_cancelled_at_once(
     assert await user.events(turn["_id"]) == events
 
 
-async def test_a_cancel_in_a_stream_that_goes_on_leaves_one_end_and_no_gap(
+async def test_cancelling_during_a_stream_leaves_one_end_and_no_gap(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     """The drone says it knows no such turn and streams on all the same."""
@@ -288,7 +286,7 @@ async def test_a_cancel_in_a_stream_that_goes_on_leaves_one_end_and_no_gap(
     assert document["status"] == "cancelled"
 
 
-async def test_turns_of_a_session_go_to_the_drone_one_after_the_other(user: User, drone: PlayedDrone) -> None:
+async def test_turns_of_a_session_are_dispatched_one_after_the_other(user: User, drone: PlayedDrone) -> None:
     session = await a_session(user)
     turns = [await a_turn(user, session, f"Turn {n}.") for n in range(3)]
     for turn in turns:
@@ -301,7 +299,7 @@ async def test_turns_of_a_session_go_to_the_drone_one_after_the_other(user: User
     assert [order["afterTurn"] for order in orders] == [None, turns[0]["_id"], turns[1]["_id"]]
 
 
-async def test_a_stream_that_cannot_go_on_ends_its_turn(user: User, drone: PlayedDrone, turn: dict[str, Any]) -> None:
+async def test_an_event_that_stays_invalid_ends_its_turn(user: User, drone: PlayedDrone, turn: dict[str, Any]) -> None:
     played = Played(turn)
     await drone.send(played.response())
     await drone.acked(turn["_id"], 1)

@@ -34,7 +34,7 @@ async def test_a_stored_turn_is_replayed_from_every_cursor(
             assert ide.events(turn["_id"]) == stored[seq:]
 
 
-async def test_who_has_everything_gets_nothing_and_then_what_is_new(
+async def test_a_watcher_that_is_up_to_date_gets_only_new_events(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     stored = await _finished(user, drone, turn, 3)
@@ -52,7 +52,7 @@ async def test_who_has_everything_gets_nothing_and_then_what_is_new(
             assert ide.events(second["_id"]) == [end]
 
 
-async def test_the_answer_comes_before_the_replay(
+async def test_the_reply_comes_before_the_replay(
     web: Web, user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     await _finished(user, drone, turn, 5)
@@ -81,7 +81,7 @@ async def test_the_running_turn_is_seen_from_its_first_event(
         assert [event["seq"] for event in ide.events(turn["_id"])] == [1, 2]
 
 
-async def test_a_turn_that_waits_to_go_on_is_seen_from_its_first_event(
+async def test_a_requeued_turn_is_seen_from_its_first_event(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     await drone.send(Played(turn).response("before"))
@@ -104,7 +104,7 @@ async def test_a_turn_that_waits_to_go_on_is_seen_from_its_first_event(
         await ide.until(lambda name, p: name == "response" and p["seq"] == 1)
 
 
-async def test_joiners_in_the_middle_of_a_fast_stream_see_every_event_once_and_in_order(
+async def test_watchers_that_join_a_fast_stream_see_every_event_once_and_in_order(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     count = 3000
@@ -144,7 +144,7 @@ async def _all(user: User, turn: str, count: int) -> list[dict[str, Any]]:
     return events
 
 
-async def test_who_comes_as_a_turn_ends_sees_its_end(user: User, drone: PlayedDrone) -> None:
+async def test_a_watcher_that_joins_at_the_end_sees_the_end(user: User, drone: PlayedDrone) -> None:
     """The stream is let go of while the replay is under way: the race that loses a terminal event."""
     session = await a_session(user)
     for _ in range(15):
@@ -165,7 +165,7 @@ async def test_who_comes_as_a_turn_ends_sees_its_end(user: User, drone: PlayedDr
         await drone.report("available")
 
 
-async def test_who_selects_another_session_hears_no_more_of_the_first(
+async def test_selecting_another_session_ends_the_first_ones_events(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     other = await a_session(user)

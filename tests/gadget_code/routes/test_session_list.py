@@ -75,7 +75,7 @@ async def with_turns(store: MongoStore, statuses: tuple[str, ...]) -> str:
     return session.id
 
 
-async def test_a_list_of_two_hundred_sessions_asks_no_more_than_one_of_two(
+async def test_listing_two_hundred_sessions_needs_as_many_commands_as_two(
     watched: tuple[httpx.AsyncClient, MongoStore, Commands],
 ) -> None:
     http, store, commands = watched
@@ -97,7 +97,7 @@ async def test_a_list_of_two_hundred_sessions_asks_no_more_than_one_of_two(
     assert many == few
 
 
-async def test_a_session_stands_where_its_oldest_unfinished_turn_does_else_its_newest(store: MongoStore) -> None:
+async def test_a_session_shows_its_oldest_unfinished_turn_or_its_newest(store: MongoStore) -> None:
     cases = {
         ("finished", "error"): (1, ChatTurnStatus.ERROR),
         ("finished", "processing", "queued"): (1, ChatTurnStatus.PROCESSING),
@@ -115,7 +115,7 @@ async def test_a_session_stands_where_its_oldest_unfinished_turn_does_else_its_n
         assert (found.ended_at is not None) is status.is_over
 
 
-async def test_of_a_long_session_only_one_turn_is_looked_at(store: MongoStore) -> None:
+async def test_only_one_turn_of_a_long_session_is_read(store: MongoStore) -> None:
     session = await with_turns(store, ("finished",) * 300)
     explained = await store.database.command(
         "explain",
@@ -134,7 +134,7 @@ async def test_of_a_long_session_only_one_turn_is_looked_at(store: MongoStore) -
     assert stats["totalDocsExamined"] <= 2, stats
 
 
-async def test_a_turn_that_runs_and_one_that_ended_are_seen_in_the_list(user: User, drone: PlayedDrone) -> None:
+async def test_running_and_finished_turns_are_shown_in_the_list(user: User, drone: PlayedDrone) -> None:
     session = await a_session(user)
     assert [item["latestTurn"] for item in (await user.get("/sessions"))["items"]] == [None]
     done = await a_finished_turn(user, drone, session)
@@ -150,7 +150,7 @@ async def test_a_turn_that_runs_and_one_that_ended_are_seen_in_the_list(user: Us
     assert (listed["latestTurn"]["_id"], listed["latestTurn"]["endedAt"]) == (running["_id"], None)
 
 
-async def test_a_session_is_kept_on_top_until_it_is_not(user: User) -> None:
+async def test_a_session_is_pinned_until_it_is_unpinned(user: User) -> None:
     session, other = await a_session(user), await a_session(user)
     path = f"/sessions/{session['_id']}"
     pinned = (await user.http.patch(path, json={"pinned": True})).json()

@@ -18,7 +18,7 @@ async def figures(admin: User) -> dict[str, float]:
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
 
 
-async def test_what_turns_do_is_counted(admin: User, user: User, drone: PlayedDrone) -> None:
+async def test_turns_steps_tools_and_tokens_are_counted(admin: User, user: User, drone: PlayedDrone) -> None:
     before = await figures(admin)
     call = {"type": "toolCall", "callId": "c", "name": "shell", "params": {}, "response": "", "durationMs": 1}
     session = await a_session(user)
@@ -59,7 +59,7 @@ def test_the_lag_of_the_loop_is_a_histogram() -> None:
     assert lines["gadget_event_loop_lag_max_seconds"] == "7.000000"
 
 
-def test_drones_are_counted_by_how_late_they_were_and_not_named() -> None:
+def test_drones_are_counted_by_lag_without_names() -> None:
     metrics = Metrics()
     for number, most in enumerate((0, 50, 51, 9000, 1000)):
         metrics.drone_lags[f"drone{number}"] = LoopLag(max_ms=9999, blocked_ms=most, over_50_ms=0, over_250_ms=0)

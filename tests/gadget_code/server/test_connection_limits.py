@@ -111,7 +111,7 @@ async def best_sign_in_s(web: Web, user: User, address: str = "127.0.0.1", tries
     return min(times)
 
 
-async def test_thousands_of_half_requests_leave_sign_in_quick_and_end(web: Web) -> None:
+async def test_thousands_of_incomplete_requests_end_and_do_not_slow_sign_in(web: Web) -> None:
     attackers = min(ATTACKERS, raise_file_limit() - 1000)
     said = (b"", half_head(web), half_body(web), b"\r\n")
     peers: list[Peer] = []
@@ -139,7 +139,7 @@ async def test_thousands_of_half_requests_leave_sign_in_quick_and_end(web: Web) 
         await until(gone, SLACK_S)
 
 
-async def test_a_drip_after_an_answer_ends_too(web: Web) -> None:
+async def test_a_slow_second_request_is_ended(web: Web) -> None:
     whole = head(web, "GET /health/live")
     peers = [await Peer.at(web, "127.0.2.2", whole) for _ in range(2)]
     early = head(web, "POST /api/v1/auth/login", Content_Type="application/json", Content_Length="9000000")
@@ -153,7 +153,7 @@ async def test_a_drip_after_an_answer_ends_too(web: Web) -> None:
             await asyncio.gather(*(peer.ended() for peer in peers), *dripping)
 
 
-async def test_a_slow_upload_that_goes_on_arrives(web: Web) -> None:
+async def test_a_slow_but_steady_upload_succeeds(web: Web) -> None:
     body = b'{"email": "eve@example.org", "password": "' + b"x" * 40_000 + b'"}'
     login = head(web, "POST /api/v1/auth/login", Content_Type="application/json", Content_Length=str(len(body)))
     peer = await Peer.at(web, "127.0.2.3", login)
@@ -164,7 +164,7 @@ async def test_a_slow_upload_that_goes_on_arrives(web: Web) -> None:
         assert (await asyncio.wait_for(peer.reader.readuntil(b"\r\n"), SLACK_S)).startswith(b"HTTP/1.1 422")
 
 
-async def test_an_answer_that_nobody_reads_ends(web: Web) -> None:
+async def test_a_response_that_is_not_read_is_ended(web: Web) -> None:
     before = sockets_of(web)
     asked = head(web, "GET /openapi.json") * 100
     peers = [await Peer.at(web, "127.0.2.4", asked) for _ in range(5)]
@@ -182,7 +182,7 @@ async def test_an_answer_that_nobody_reads_ends(web: Web) -> None:
         await until(gone, 2 * STALLED_S + SLACK_S)
 
 
-async def test_a_flood_pushes_out_its_own_half_requests_and_nobody_else(strict: Web) -> None:
+async def test_a_flood_displaces_only_its_own_incomplete_requests(strict: Web) -> None:
     async with await strict.user() as user, Ide(user) as ide:
         others = [await Peer.at(strict, "127.0.3.2", half_head(strict)) for _ in range(5)]
         flood = [await Peer.at(strict, "127.0.3.1", half_head(strict)) for _ in range(200)]
@@ -237,7 +237,7 @@ async def test_more_sockets_than_an_address_may_have_are_refused(strict: Web) ->
         assert await best_sign_in_s(strict, user, "127.0.3.3") < SIGN_IN_S
 
 
-def test_what_the_limits_rely_on_in_uvicorn_is_there() -> None:
+def test_the_parts_of_uvicorn_that_the_limits_use_exist() -> None:
     advice = "uvicorn changed: compare gadget_code/server/connection_limits.py with it, then change this list"
     for name in ("connection_made", "connection_lost", "data_received", "pause_writing", "resume_writing"):
         assert name in vars(H11Protocol), advice

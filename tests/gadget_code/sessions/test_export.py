@@ -25,9 +25,7 @@ async def exported(user: User, session: str, format: str) -> httpx.Response:
     return answer
 
 
-async def test_a_session_is_exported_without_what_was_taken_back_and_without_any_key(
-    user: User, drone: PlayedDrone
-) -> None:
+async def test_a_session_is_exported_without_reverted_turns_and_keys(user: User, drone: PlayedDrone) -> None:
     key = "sk-0123456789abcdef"
     project = await user.project("https://example.org/a.git")
     session = await user.session(project, await user.provider("http://127.0.0.1:9", key=key), name="Mend\nit # now")
@@ -63,7 +61,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_a_name_is_a_file_name_and_nothing_else(user: User, name: str) -> None:
+async def test_a_session_name_becomes_a_safe_file_name(user: User, name: str) -> None:
     session = await a_session(user, name=name)
     answer = await exported(user, session["_id"], "markdown")
     header = answer.headers["content-disposition"]
@@ -77,7 +75,7 @@ async def test_a_name_is_a_file_name_and_nothing_else(user: User, name: str) -> 
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-async def test_anothers_session_is_not_exported_nor_forked_nor_taken_back(user: User, web: Web) -> None:
+async def test_another_users_session_cannot_be_exported_forked_or_reverted(user: User, web: Web) -> None:
     session = await a_session(user)
     async with await web.user("eve") as eve:
         path = f"/sessions/{session['_id']}"

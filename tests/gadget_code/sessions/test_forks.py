@@ -24,9 +24,7 @@ async def history(user: User, turn: str) -> list[dict[str, Any]]:
     return steps
 
 
-async def test_a_fork_has_the_turns_their_steps_and_their_blobs_when_the_other_is_gone(
-    user: User, drone: PlayedDrone
-) -> None:
+async def test_a_fork_keeps_turns_steps_and_blobs_when_its_source_is_deleted(user: User, drone: PlayedDrone) -> None:
     session = await a_session(user, name="the source", level="ask", budget={"usd": 2.0})
     delta = {"type": "response", "content": "Ans"}
     first = await a_finished_turn(user, drone, session, "one", delta, CALL, a_checkpoint("a"))
@@ -61,7 +59,7 @@ async def test_a_fork_has_the_turns_their_steps_and_their_blobs_when_the_other_i
     assert [item["messages"][0]["content"] for item in context["items"]] == ["one", "two", "four"]
 
 
-async def test_what_was_taken_back_or_is_not_over_is_not_forked(user: User, drone: PlayedDrone) -> None:
+async def test_reverted_and_unfinished_turns_are_not_forked(user: User, drone: PlayedDrone) -> None:
     session = await a_session(user)
     path = f"/sessions/{session['_id']}"
     problem(await user.http.post(f"{path}/fork", json={}), 409, "turnNotRunning")
@@ -78,7 +76,7 @@ async def test_what_was_taken_back_or_is_not_over_is_not_forked(user: User, dron
     assert [turn["prompts"]["user"] for turn in turns] == ["one"]
 
 
-async def test_an_archived_session_is_not_listed_and_comes_back(user: User) -> None:
+async def test_a_prompt_takes_an_archived_session_out_of_the_archive(user: User) -> None:
     kept, archived = await asyncio.gather(a_session(user), a_session(user))
     path = f"/sessions/{archived['_id']}"
     changed = (await user.http.patch(path, json={"archived": True})).json()

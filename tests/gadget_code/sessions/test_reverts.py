@@ -69,7 +69,7 @@ async def prompts_a_model_reads(user: User, drone: PlayedDrone, session: dict[st
     return [item["messages"][0]["content"] for item in (await until(page))["items"]]
 
 
-async def test_a_preview_says_what_would_be_and_changes_nothing(user: User, drone: PlayedDrone) -> None:
+async def test_a_preview_shows_the_changes_and_makes_none(user: User, drone: PlayedDrone) -> None:
     session, turns = await three_turns(user, drone)
     restores(drone)
     path = f"/sessions/{session['_id']}"
@@ -81,7 +81,7 @@ async def test_a_preview_says_what_would_be_and_changes_nothing(user: User, dron
     assert await reverted(user, session) == [False, False, False]
 
 
-async def test_conversation_and_files_go_back_and_forward(user: User, drone: PlayedDrone) -> None:
+async def test_conversation_and_files_are_reverted_and_redone(user: User, drone: PlayedDrone) -> None:
     session, turns = await three_turns(user, drone)
     path = f"/sessions/{session['_id']}"
     restores(drone, "d")
@@ -104,7 +104,7 @@ async def test_conversation_and_files_go_back_and_forward(user: User, drone: Pla
     problem(await user.http.post(f"{path}/redo"), 409, "nothingToRedo")
 
 
-async def test_a_prompt_goes_on_from_there_and_ends_what_can_be_redone(user: User, drone: PlayedDrone) -> None:
+async def test_a_prompt_after_a_revert_ends_the_redo(user: User, drone: PlayedDrone) -> None:
     session, turns = await three_turns(user, drone)
     path = f"/sessions/{session['_id']}"
     await user.post(f"{path}/revert", {"turn": turns[1], "scope": "conversation"})
@@ -118,9 +118,7 @@ async def test_a_prompt_goes_on_from_there_and_ends_what_can_be_redone(user: Use
     problem(await user.http.post(f"{path}/revert", json={"turn": turns[0]}), 409, "turnNotRunning")
 
 
-async def test_going_back_twice_is_brought_forward_at_once_and_no_more_than_that(
-    user: User, drone: PlayedDrone
-) -> None:
+async def test_one_redo_undoes_two_reverts(user: User, drone: PlayedDrone) -> None:
     session, turns = await three_turns(user, drone)
     path = f"/sessions/{session['_id']}"
     await user.post(f"{path}/revert", {"turn": turns[2], "scope": "conversation"})
@@ -138,7 +136,7 @@ async def test_going_back_twice_is_brought_forward_at_once_and_no_more_than_that
     assert await reverted(user, session) == [False, False, True, False]
 
 
-async def test_files_alone_leave_the_conversation(user: User, drone: PlayedDrone) -> None:
+async def test_reverting_only_files_keeps_the_conversation(user: User, drone: PlayedDrone) -> None:
     session, turns = await three_turns(user, drone)
     path = f"/sessions/{session['_id']}"
     restores(drone, "d")
@@ -149,7 +147,7 @@ async def test_files_alone_leave_the_conversation(user: User, drone: PlayedDrone
     assert restored(drone)[1:] == [("d", False)]
 
 
-async def test_what_cannot_be_taken_back_says_why(user: User, drone: PlayedDrone) -> None:
+async def test_a_refused_revert_names_its_reason(user: User, drone: PlayedDrone) -> None:
     session, turns = await three_turns(user, drone)
     path = f"/sessions/{session['_id']}"
     bare = await a_session(user)
@@ -171,7 +169,7 @@ async def test_what_cannot_be_taken_back_says_why(user: User, drone: PlayedDrone
     assert done["turns"] == turns[1:]
 
 
-async def test_a_diff_is_asked_of_the_drone_that_has_the_files(user: User, drone: PlayedDrone) -> None:
+async def test_the_diff_comes_from_the_drone_of_the_workspace(user: User, drone: PlayedDrone) -> None:
     session, turns = await three_turns(user, drone)
     diff = {"files": [{**CHANGE, "diff": "@@", "truncated": False}], "fileCount": 1, "truncated": False}
     drone.answers["readDiff"] = {"ok": True, "diff": diff}
@@ -191,7 +189,7 @@ async def test_a_diff_is_asked_of_the_drone_that_has_the_files(user: User, drone
     problem(answer, 503, "droneOffline")
 
 
-async def test_of_two_reverts_at_once_one_does(user: User, drone: PlayedDrone) -> None:
+async def test_one_of_two_concurrent_reverts_succeeds(user: User, drone: PlayedDrone) -> None:
     session, turns = await three_turns(user, drone)
     restores(drone, "d")
     answers = await asyncio.gather(
@@ -229,7 +227,7 @@ async def is_held_back(user: User, turn: dict[str, Any]) -> None:
     await until(is_said)
 
 
-async def test_a_prompt_that_comes_during_a_revert_waits_and_comes_after_it(user: User, drone: PlayedDrone) -> None:
+async def test_a_prompt_during_a_revert_waits_for_its_end(user: User, drone: PlayedDrone) -> None:
     session, turns = await three_turns(user, drone)
     path = f"/sessions/{session['_id']}"
     restores(drone, "d")
@@ -250,7 +248,7 @@ async def test_a_prompt_that_comes_during_a_revert_waits_and_comes_after_it(user
     assert drone.count("restoreFiles") == 1
 
 
-async def test_a_prompt_that_comes_during_a_redo_reads_what_was_brought_forward(user: User, drone: PlayedDrone) -> None:
+async def test_a_prompt_during_a_redo_reads_the_redone_turns(user: User, drone: PlayedDrone) -> None:
     session, turns = await three_turns(user, drone)
     path = f"/sessions/{session['_id']}"
     restores(drone, "d")
@@ -284,9 +282,7 @@ async def test_a_prompt_through_another_process_waits_for_a_revert_too(mongodb_u
                 assert (await drone.order(fourth["_id"]))["afterTurn"] == turns[0]
 
 
-async def test_a_revert_whose_answer_is_lost_says_what_is_known_and_holds_prompts_back(
-    user: User, drone: PlayedDrone
-) -> None:
+async def test_a_revert_without_a_reply_reports_it_and_holds_prompts_back(user: User, drone: PlayedDrone) -> None:
     session, turns = await three_turns(user, drone)
     path = f"/sessions/{session['_id']}"
     async with while_files_are_restored(user, drone, f"{path}/revert", {"turn": turns[1]}) as reverting:
@@ -300,7 +296,7 @@ async def test_a_revert_whose_answer_is_lost_says_what_is_known_and_holds_prompt
     await is_held_back(user, fourth)
 
 
-async def test_a_revert_that_was_refused_holds_nothing(user: User, drone: PlayedDrone) -> None:
+async def test_a_refused_revert_holds_no_prompts(user: User, drone: PlayedDrone) -> None:
     session, turns = await three_turns(user, drone)
     path = f"/sessions/{session['_id']}"
     gone = {"code": "gitFailed", "message": "The disk is full.", "retryable": True}
@@ -310,7 +306,7 @@ async def test_a_revert_that_was_refused_holds_nothing(user: User, drone: Played
     await user.post(f"{path}/revert", {"turn": turns[1]})
 
 
-async def test_files_go_back_after_their_conversation_did(user: User, drone: PlayedDrone) -> None:
+async def test_files_can_be_reverted_after_their_conversation(user: User, drone: PlayedDrone) -> None:
     session, turns = await three_turns(user, drone)
     path = f"/sessions/{session['_id']}"
     restores(drone, "d")
@@ -326,12 +322,12 @@ async def test_files_go_back_after_their_conversation_did(user: User, drone: Pla
     assert await reverted(user, session) == [False, False, False]
 
 
-def test_who_asks_for_a_restore_waits_longer_than_it_may_take_and_has_the_session_for_longer_still() -> None:
+def test_the_claim_outlasts_the_wait_for_a_restore_and_the_restore_itself() -> None:
     limits = Limits()
     assert limits.restore_s + limits.diff_s < RESTORE_S < CLAIM_S
 
 
-async def test_a_claim_runs_out_and_is_given_up_by_who_has_it(store: MongoStore) -> None:
+async def test_a_claim_expires_and_only_its_owner_releases_it(store: MongoStore) -> None:
     base = {"id": new_id(), "created_at": utc_now(), "user": "u", "name": "n", "project": "p", "provider": "v"}
     session = await store.sessions.insert(ChatSession.model_validate({**base, "selected_model": "m"}))
 

@@ -35,7 +35,7 @@ async def seqs(store: MongoStore, turn: str) -> list[int]:
     return [event.seq async for event in store.events.replay(turn, 0, up_to=EVERYTHING)]
 
 
-async def test_a_repeat_changes_nothing_and_a_later_epoch_takes_the_place_of_what_is_there(store: MongoStore) -> None:
+async def test_a_repeat_changes_nothing_and_a_later_epoch_overwrites(store: MongoStore) -> None:
     def of(epoch: int, *numbers: int) -> list[StoredEvent]:
         return [StoredEvent(seq, epoch, "response", f"{epoch}") for seq in numbers]
 
@@ -73,7 +73,7 @@ async def test_any_json_comes_back_byte_for_byte(store: MongoStore, body: str) -
     assert stored.body == body
 
 
-async def test_the_history_holds_what_messages_are_built_from(store: MongoStore) -> None:
+async def test_the_history_has_what_messages_are_built_from(store: MongoStore) -> None:
     await put(store, "t", [*events(1, 4), *events(2, type="step"), *events(3, type="toolCall")])
     await put(store, "t", events(5, type="steered"))
     assert [event.seq async for event in store.events.history("t", up_to=5)] == [2, 3, 5]
@@ -81,7 +81,7 @@ async def test_the_history_holds_what_messages_are_built_from(store: MongoStore)
     assert [event.seq async for event in store.events.history("t", after=2, up_to=9, batch=1)] == [3, 5]
 
 
-async def test_the_content_holds_what_is_shown_of_a_turn_that_is_over(store: MongoStore) -> None:
+async def test_the_content_has_what_is_shown_of_a_finished_turn(store: MongoStore) -> None:
     shown = ("step", "notice", "inquiryAsked", "inquiryAnswered", "checkpoint", "toolCall")
     for seq, type in enumerate(("response", "toolStarted", *shown, "titled", "workOrderComplete"), start=1):
         await put(store, "t", events(seq, type=type))
@@ -98,7 +98,7 @@ async def test_deleting_a_turns_events_leaves_its_neighbours(store: MongoStore) 
 
 
 @pytest.mark.parametrize("expired", [(), (2, 3), (1,), range(1, 10), (4, 6, 7)])
-async def test_where_an_epoch_ends_is_found_in_a_stream_that_has_lost_its_deltas(
+async def test_the_end_of_an_epoch_is_found_in_a_stream_without_deltas(
     store: MongoStore, expired: Sequence[int]
 ) -> None:
     epochs = {1: 1, 2: 1, 3: 1, 4: 3, 5: 3, 6: 4, 7: 4, 8: 4, 9: 7}
@@ -114,7 +114,7 @@ async def test_where_an_epoch_ends_is_found_in_a_stream_that_has_lost_its_deltas
             assert found == (min(known) - 1 if known else upto)
 
 
-async def test_deltas_alone_expire(settings_for: Any) -> None:
+async def test_only_deltas_expire(settings_for: Any) -> None:
     async with open_store(settings_for(delta_days=3)) as store, open_store(settings_for(delta_days=0)) as for_ever:
         for opened in (store, for_ever):
             await put(opened, "t", [StoredEvent(n, 1, type, "{}") for n, type in enumerate(sorted(EVENT_TYPES), 1)])
@@ -137,7 +137,7 @@ async def test_a_blob_is_put_in_parts_in_any_order_and_read_whole(store: MongoSt
     assert [part async for part in store.blobs.read("t", "b2")] == [b"another"]
 
 
-async def test_a_part_off_the_grid_and_a_blob_past_the_cap_are_refused(store: MongoStore) -> None:
+async def test_a_misaligned_part_and_a_blob_above_the_limit_are_refused(store: MongoStore) -> None:
     for offset, size in ((1, 1), (PART_BYTES - 1, 1), (0, PART_BYTES + 1)):
         with pytest.raises(InvalidInput):
             await store.blobs.put("u", "t", "b", offset, b"x" * size)

@@ -50,7 +50,7 @@ async def test_a_record_keeps_loading_and_is_written_as_it_was(store: MongoStore
     assert json_util.dumps(written) == json_util.dumps(kept)
 
 
-async def test_a_session_of_the_time_before_levels_has_that_of_its_mode(store: MongoStore) -> None:
+async def test_a_session_without_a_level_gets_the_level_of_its_mode(store: MongoStore) -> None:
     for mode, level in (("plan", "plan"), ("build", "full")):
         await store.sessions.collection.insert_one({**golden("sessions"), "_id": mode, "mode": mode})
         session = await store.sessions.find({"_id": mode})
@@ -81,7 +81,7 @@ async def test_an_event_a_blob_and_a_token_keep_loading(store: MongoStore) -> No
 
 
 @pytest.mark.parametrize("name", RECORDS)
-async def test_a_document_of_a_newer_version_is_refused_by_name(store: MongoStore, name: str) -> None:
+async def test_a_document_of_a_newer_version_is_refused(store: MongoStore, name: str) -> None:
     records: Any = getattr(store, name)
     await records.collection.insert_one({**golden(name), "schemaVersion": SCHEMA_VERSION + 1, "extra": 1})
     with pytest.raises(GadgetError, match=r"newer Gadget Code; update this one") as refused:

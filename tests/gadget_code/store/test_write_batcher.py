@@ -17,7 +17,7 @@ from gadget_code.store.write_batcher import WriteBatcher
 from tests.gadget_code.store.test_turns import deltas, turn
 
 
-async def test_one_goes_at_once_and_what_comes_meanwhile_goes_together() -> None:
+async def test_one_item_is_written_at_once_and_later_ones_as_a_batch() -> None:
     written: list[Sequence[int]] = []
     go = asyncio.Event()
 
@@ -41,7 +41,7 @@ async def test_one_goes_at_once_and_what_comes_meanwhile_goes_together() -> None
     assert await together.write(6) == 60
 
 
-async def test_what_fails_as_a_whole_is_told_to_all_and_the_next_is_tried() -> None:
+async def test_a_failed_batch_fails_each_item_and_the_next_is_written() -> None:
     fails = True
 
     async def write(items: Sequence[int]) -> list[int | BaseException]:
@@ -55,7 +55,7 @@ async def test_what_fails_as_a_whole_is_told_to_all_and_the_next_is_tried() -> N
     assert await asyncio.gather(*map(together.write, range(5))) == list(range(5))
 
 
-async def test_what_is_too_heavy_goes_in_parts() -> None:
+async def test_a_batch_has_a_maximum_weight() -> None:
     sizes: list[int] = []
 
     async def write(items: Sequence[int]) -> list[int | BaseException]:
@@ -79,7 +79,7 @@ class _Counted(CommandListener):
     def failed(self, event: CommandFailedEvent) -> None: ...
 
 
-async def test_many_turns_at_once_ask_the_database_a_few_times_and_each_learns_its_own(
+async def test_many_turns_at_once_need_few_commands_and_get_their_own_results(
     store: MongoStore, mongodb_url: str
 ) -> None:
     made = [await store.turns.insert(turn(status="processing", epoch=1)) for _ in range(50)]
@@ -94,7 +94,7 @@ async def test_many_turns_at_once_ask_the_database_a_few_times_and_each_learns_i
     assert len([name for name in counted.names if name not in ("hello", "endSessions")]) <= 4, counted.names
 
 
-async def test_of_many_turns_at_once_those_that_went_on_meanwhile_learn_so(store: MongoStore) -> None:
+async def test_in_a_batch_only_changed_turns_fail(store: MongoStore) -> None:
     made = [await store.turns.insert(turn(status="processing", epoch=1)) for _ in range(50)]
     late = made[::5]  # not as they were read any more
     for one in late:
@@ -105,7 +105,7 @@ async def test_of_many_turns_at_once_those_that_went_on_meanwhile_learn_so(store
         assert (await store.turns.owned("u", one.id)).last_seq == 1
 
 
-async def test_what_no_majority_has_is_not_stored(store: MongoStore) -> None:
+async def test_a_write_without_a_majority_is_not_acknowledged(store: MongoStore) -> None:
     made = await store.turns.insert(turn(status="processing", epoch=1))
     # Of the one server that there is, two are asked for.
     alone = store.database.events.with_options(write_concern=WriteConcern(2, wtimeout=1000))
@@ -117,7 +117,7 @@ async def test_what_no_majority_has_is_not_stored(store: MongoStore) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 40])
-async def test_events_of_an_epoch_before_are_taken_over_one_by_one(store: MongoStore, n: int) -> None:
+async def test_events_of_an_earlier_epoch_are_overwritten(store: MongoStore, n: int) -> None:
     made = [await store.turns.insert(turn(status="processing", epoch=1)) for _ in range(n)]
     await asyncio.gather(*(store.events.put(one.id, deltas(1)) for one in made))
     fenced = [await store.turns.fence(one) for one in made]

@@ -13,7 +13,7 @@ async def spans(user: User, turn: str) -> list[dict[str, Any]]:
     return items
 
 
-async def test_a_timeline_has_each_thing_from_its_beginning_to_its_end(
+async def test_a_timeline_has_a_span_for_each_step_tool_and_wait(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     begin = utc_now()
@@ -64,7 +64,9 @@ async def test_a_timeline_has_each_thing_from_its_beginning_to_its_end(
     assert pages == found
 
 
-async def test_a_clock_that_is_set_back_breaks_nothing(user: User, drone: PlayedDrone, turn: dict[str, Any]) -> None:
+async def test_a_clock_that_is_set_back_gives_no_negative_span(
+    user: User, drone: PlayedDrone, turn: dict[str, Any]
+) -> None:
     played = Played(turn)
     await drone.send(played.step())
     await drone.send({**played.step(2), "at": iso(utc_now() - timedelta(days=1))})
@@ -73,7 +75,7 @@ async def test_a_clock_that_is_set_back_breaks_nothing(user: User, drone: Played
     assert [span["kind"] for span in await spans(user, turn["_id"])] == ["step", "step", "tool"]
 
 
-async def test_usage_adds_up_what_ones_own_turns_used(user: User, drone: PlayedDrone, web: Web) -> None:
+async def test_usage_sums_up_only_the_callers_turns(user: User, drone: PlayedDrone, web: Web) -> None:
     first, second = await a_session(user), await a_session(user)
     turns = [await a_finished_turn(user, drone, session) for session in (first, first, second)]
     forked = await user.post(f"/sessions/{first['_id']}/fork", {})
@@ -103,7 +105,7 @@ async def test_usage_adds_up_what_ones_own_turns_used(user: User, drone: PlayedD
     assert (await user.get("/usage", to=before))["items"] == []
 
 
-async def test_a_time_that_is_none_is_refused(user: User) -> None:
+async def test_an_invalid_period_is_refused(user: User) -> None:
     now = utc_now()
     for params in (
         {"from": iso(now), "to": iso(now - timedelta(days=1))},

@@ -26,9 +26,7 @@ DENY = {"decision": "deny", "capability": "read", "pattern": ".env*", "reason": 
 ASK = {"decision": "ask", "capability": "git", "pattern": "push *", "reason": None}
 
 
-async def test_a_program_that_knows_nothing_of_levels_is_served_as_before(
-    user: User, drone: PlayedDrone, turn: dict[str, Any]
-) -> None:
+async def test_a_client_without_levels_works(user: User, drone: PlayedDrone, turn: dict[str, Any]) -> None:
     order = await drone.order(turn["_id"])
     assert order["policy"] == {"level": "full", "rules": [], "trustsRepository": False, "trust": None}
     unlimited = {"steps": None, "tokens": None, "usd": None, "minutes": None}
@@ -39,7 +37,7 @@ async def test_a_program_that_knows_nothing_of_levels_is_served_as_before(
     assert drone.count("setPolicy") == 0
 
 
-async def test_mode_and_level_are_in_step(user: User) -> None:
+async def test_mode_and_level_change_together(user: User) -> None:
     session = await a_session(user)
     path = f"/sessions/{session['_id']}"
     for changes, mode, level in (
@@ -81,9 +79,7 @@ async def test_the_effort_of_a_prompt_is_the_sessions_when_it_was_sent(user: Use
         await drone.report("available")
 
 
-async def test_a_session_without_a_name_is_named_by_its_first_turn_unless_its_user_does(
-    user: User, drone: PlayedDrone
-) -> None:
+async def test_the_first_turn_names_a_session_unless_its_user_does(user: User, drone: PlayedDrone) -> None:
     session = await a_session(user, name=None)
     assert (session["name"], session["wantsTitle"]) == ("New session", True)
     turn = await a_turn(user, session)
@@ -131,7 +127,7 @@ def _says(expected: dict[str, Any], push: dict[str, Any]) -> bool:
     return bool(push["policy"].items() >= expected.items())
 
 
-async def test_a_drone_that_comes_back_is_told_what_it_may_do_now(
+async def test_a_drone_that_reconnects_gets_the_current_policy(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     await drone.disconnect()
@@ -142,7 +138,7 @@ async def test_a_drone_that_comes_back_is_told_what_it_may_do_now(
     assert (await drone.until("setPolicy"))["policy"]["level"] == "plan"
 
 
-async def test_a_drone_that_begins_is_told_what_it_may_do_when_its_order_says_something_else(
+async def test_a_drone_that_begins_gets_a_policy_that_has_changed_since_its_order(
     web: Web, mongodb_url: str, user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     order = await drone.order(turn["_id"])
@@ -155,7 +151,7 @@ async def test_a_drone_that_begins_is_told_what_it_may_do_when_its_order_says_so
     assert (await drone.until("setPolicy"))["policy"]["level"] == "plan"
 
 
-async def test_the_rules_of_the_install_hold_for_everybody_at_once(
+async def test_the_rules_of_the_install_apply_to_all_users_at_once(
     admin: User, user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     assert await admin.get("/permissions/install") == {"rules": []}
@@ -170,7 +166,7 @@ async def test_the_rules_of_the_install_hold_for_everybody_at_once(
     await drone.until("setPolicy", partial(_says, {"rules": []}))
 
 
-async def test_the_rules_of_the_install_are_the_administrators(user: User) -> None:
+async def test_only_administrators_change_the_rules_of_the_install(user: User) -> None:
     for method in ("GET", "PUT"):
         answer = await user.http.request(
             method, "/permissions/install", json={"rules": []} if method == "PUT" else None
@@ -202,9 +198,7 @@ async def test_fallbacks_come_with_their_keys_and_budgets_with_what_was_spent(us
     problem(await user.http.patch(f"/sessions/{session['_id']}", json={"fallbacks": stranger}), 404, "notFound")
 
 
-async def test_what_is_unusual_goes_by_the_sessions_finished_turns_and_else_by_the_users(
-    user: User, drone: PlayedDrone
-) -> None:
+async def test_unusual_usage_is_relative_to_the_sessions_or_the_users_turns(user: User, drone: PlayedDrone) -> None:
     """Steps, money, minutes: 100, $2 and 30 at least."""
 
     async def unusual(session: dict[str, Any]) -> tuple[int, float, float]:
@@ -232,7 +226,7 @@ async def test_what_is_unusual_goes_by_the_sessions_finished_turns_and_else_by_t
     assert (await unusual(small))[0] == 100
 
 
-async def test_a_step_of_a_fallback_costs_what_that_model_does(user: User, drone: PlayedDrone) -> None:
+async def test_a_step_of_a_fallback_has_the_price_of_its_model(user: User, drone: PlayedDrone) -> None:
     other = await user.provider("http://127.0.0.1:9/v2", model="dear", price={"input": 1000.0, "output": 0})
     session = await a_session(user, fallbacks=[{"provider": other["_id"], "model": "dear"}])
     turn = await a_turn(user, session)
@@ -243,7 +237,7 @@ async def test_a_step_of_a_fallback_costs_what_that_model_does(user: User, drone
     assert (await user.get(f"/turns/{turn['_id']}"))["stats"]["cost"] == 1000.0
 
 
-async def test_checkpoints_say_where_a_turn_began_and_where_it_is(
+async def test_the_first_and_the_last_checkpoint_of_a_turn_are_stored(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     played = Played(turn)
@@ -259,7 +253,7 @@ async def test_checkpoints_say_where_a_turn_began_and_where_it_is(
     assert (await drone.until("crashRecoveryResponse"))["workOrder"]["resume"]["lastCheckpoint"] == ids[2]
 
 
-async def test_a_command_is_no_message_to_the_model(user: User, drone: PlayedDrone) -> None:
+async def test_a_slash_command_is_no_message_to_the_model(user: User, drone: PlayedDrone) -> None:
     session = await a_session(user)
     for content in ("/compact keep the plan", "Go on."):
         turn = await a_turn(user, session, content)
@@ -283,7 +277,7 @@ async def test_a_command_is_no_message_to_the_model(user: User, drone: PlayedDro
     assert items[0]["messages"][0]["summary"] == "The plan."
 
 
-async def test_a_turn_that_goes_on_has_worked_as_long_as_it_did_not_wait(
+async def test_the_working_time_of_a_resumed_turn_excludes_waits(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     played = Played(turn)
@@ -315,7 +309,7 @@ async def test_a_turn_that_goes_on_has_worked_as_long_as_it_did_not_wait(
     assert abs(await worked_ms() - (1100 - open_s) * 1000) <= 1
 
 
-def test_waits_that_overlap_count_once_and_no_turn_worked_less_than_nothing() -> None:
+def test_overlapping_waits_count_once_and_working_time_is_never_negative() -> None:
     zero = utc_now()
 
     def waits(*pairs: tuple[float, float | None]) -> int:

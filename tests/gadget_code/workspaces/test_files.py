@@ -30,7 +30,7 @@ def refusal(code: str) -> dict[str, Any]:
     return {"ok": False, "error": {"code": code, "message": "This is why."}}
 
 
-async def test_without_a_workspace_it_is_the_locked_the_chosen_or_the_only_drone(user: User) -> None:
+async def test_without_a_workspace_the_locked_chosen_or_only_drone_is_used(user: User) -> None:
     session = await a_session(user)
     url = f"/sessions/{session['_id']}/files"
     assert "gadget-drone" in problem(await user.http.get(url), 409, "droneOffline")["detail"]
@@ -50,7 +50,7 @@ async def test_without_a_workspace_it_is_the_locked_the_chosen_or_the_only_drone
             assert (asked(one), asked(two)) == (2, 1)
 
 
-async def test_the_workspace_of_the_last_turn_counts_and_says_when_it_is_away(user: User) -> None:
+async def test_the_drone_of_the_last_turn_is_used_and_reported_when_offline(user: User) -> None:
     async with PlayedDrone(user, "one") as one, PlayedDrone(user, "two") as two:
         two.answers["listFiles"] = LISTED
         session = await a_session(user, workspaceId=two.workspace_id, drone=one.id)
@@ -82,7 +82,7 @@ async def test_another_users_drone_is_never_asked(user: User, web: Any) -> None:
         ("internal", 409),
     ],
 )
-async def test_what_a_drone_refuses_is_said_as_if_it_was_refused_here(code: str, status: int, user: User) -> None:
+async def test_a_drones_refusal_becomes_the_matching_http_error(code: str, status: int, user: User) -> None:
     session = await a_session(user)
     async with PlayedDrone(user) as drone:
         drone.answers["listFiles"] = refusal(code)
@@ -90,7 +90,7 @@ async def test_what_a_drone_refuses_is_said_as_if_it_was_refused_here(code: str,
         assert problem(answer, status, code)["detail"] == "This is why."
 
 
-async def test_a_file_that_is_another_each_time_is_given_up(user: User) -> None:
+async def test_a_file_that_changes_during_each_read_is_a_conflict(user: User) -> None:
     session = await a_session(user)
     url = f"/sessions/{session['_id']}/files/content?path=f"
     async with PlayedDrone(user) as drone:
@@ -111,7 +111,7 @@ async def test_a_file_that_is_another_each_time_is_given_up(user: User) -> None:
         assert (await user.http.get(url)).content == b"one"
 
 
-async def test_a_drone_that_does_not_answer_is_in_the_way_of_no_other(user: User) -> None:
+async def test_an_unresponsive_drone_delays_no_other(user: User) -> None:
     async with PlayedDrone(user, "one") as one, PlayedDrone(user, "two") as two:
         one.answers["listFiles"], two.answers["listFiles"] = None, LISTED
         lost = await a_session(user, workspaceId=one.workspace_id)
@@ -129,7 +129,7 @@ async def test_a_drone_that_does_not_answer_is_in_the_way_of_no_other(user: User
             problem(answer, 503, "droneOffline")
 
 
-async def test_what_is_typed_to_a_drone_that_does_not_answer_is_in_the_way_of_nothing(user: User) -> None:
+async def test_keys_typed_to_an_unresponsive_drone_delay_nothing(user: User) -> None:
     async with PlayedDrone(user, "one") as one, Ide(user) as ide:
         session, terminal = await a_session(user), new_id()
         one.answers["writeTerminal"] = None
@@ -147,7 +147,7 @@ async def test_what_is_typed_to_a_drone_that_does_not_answer_is_in_the_way_of_no
         assert (await ide.call("writeTerminal", key))["ok"]
 
 
-async def test_so_many_at_a_time_the_rest_waits_and_the_last_are_sent_away() -> None:
+async def test_the_semaphore_queues_some_requests_and_refuses_the_rest() -> None:
     slots = KeyedSemaphore(at_once=2, waiting=2, wait_s=30.0)
     go, running, most = asyncio.Event(), 0, 0
 
