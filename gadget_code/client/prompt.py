@@ -139,11 +139,11 @@ async def _cancel_when(
 
 
 async def _session(api: ApiClient, options: PromptOptions) -> ChatSession:
-    drone = await _drone_id(api, options.drone) if options.drone is not None else None
+    drone = await _id_of(api, "drone", "name", options.drone) if options.drone is not None else None
     if options.session is not None:
         session = ChatSession.model_validate(await api.get(f"/sessions/{options.session}"))
         return await _changed(api, session, drone, options.level)
-    project = await _project_id(api, options.project)
+    project = await _id_of(api, "project", "slug", options.project)
     if options.go_on:
         async for item in api.items("/sessions", project=project):
             return await _changed(api, ListedSession.model_validate(item), drone, options.level)
@@ -177,28 +177,19 @@ async def _changed(api: ApiClient, session: ChatSession, drone: str | None, leve
     return ChatSession.model_validate(await api.patch(f"/sessions/{session.id}", changes))
 
 
-async def _project_id(api: ApiClient, slug: str | None) -> str:
-    slugs: list[str] = []
-    async for project in api.items("/projects"):
-        if slug in (None, project["slug"]):
-            return str(project["_id"])
-        slugs.append(project["slug"])
-    if slug is None:
+async def _id_of(api: ApiClient, noun: str, key: str, wanted: str | None) -> str:
+    """Returns the id of the project or drone with this name or id; of the newest without one. Raises GadgetError."""
+    names: list[str] = []
+    async for item in api.items(f"/{noun}s"):
+        if wanted in (None, item[key], item["_id"]):
+            return str(item["_id"])
+        names.append(item[key])
+    if wanted is None:
         raise GadgetError(
             ErrorCode.NOT_FOUND, "There is no project yet; add one with `gadget-code project add SLUG GIT_URL`."
         )
-    known = f"there are {', '.join(slugs[:10])}" if slugs else "there are none yet"
-    raise GadgetError(ErrorCode.NOT_FOUND, f"There is no project {slug}; {known}.")
-
-
-async def _drone_id(api: ApiClient, name: str) -> str:
-    names: list[str] = []
-    async for drone in api.items("/drones"):
-        if name in (drone["name"], drone["_id"]):
-            return str(drone["_id"])
-        names.append(drone["name"])
     known = f"there are {', '.join(names[:10])}" if names else "there are none yet"
-    raise GadgetError(ErrorCode.NOT_FOUND, f"There is no drone {name}; {known}.")
+    raise GadgetError(ErrorCode.NOT_FOUND, f"There is no {noun} {wanted}; {known}.")
 
 
 async def _model(api: ApiClient, wanted: str | None) -> tuple[str, str]:

@@ -92,8 +92,8 @@ class TerminalRenderer:
                 self._spin("waiting for an answer")
             case "inquiryAnswered":
                 answer = payload["answer"]["answer"]
-                said = " ".join(clean(word) for word in (answer["choice"], answer["text"]) if word)
-                self._line("  ↳ ", "bold", f"{said} ({payload['answer']['status']})")
+                text = " ".join(clean(word) for word in (answer["choice"], answer["text"]) if word)
+                self._line("  ↳ ", "bold", f"{text} ({payload['answer']['status']})")
             case "compacted":
                 self._line("· ", "dim", f"context: {payload['tokensBefore']:,} → {payload['tokensAfter']:,} tokens")
             case "workOrderComplete":

@@ -129,28 +129,28 @@ async def session_remove(api: ApiClient, arguments: argparse.Namespace) -> None:
 
 
 async def session_rename(api: ApiClient, arguments: argparse.Namespace) -> None:
-    session = await api.patch(f"/sessions/{arguments.which}", {"name": arguments.name})
-    _say(arguments, session, f"Renamed to {session['name']}.")
+    await _change_session(api, arguments, {"name": arguments.name}, f"Renamed to {arguments.name}.")
 
 
 async def session_archive(api: ApiClient, arguments: argparse.Namespace) -> None:
-    session = await api.patch(f"/sessions/{arguments.which}", {"archived": True})
-    _say(arguments, session, "Archived; `session list --archived` shows it.")
+    await _change_session(api, arguments, {"archived": True}, "Archived; `session list --archived` shows it.")
 
 
 async def session_pin(api: ApiClient, arguments: argparse.Namespace) -> None:
-    session = await api.patch(f"/sessions/{arguments.which}", {"pinned": True})
-    _say(arguments, session, "Pinned to the top of the list.")
+    await _change_session(api, arguments, {"pinned": True}, "Pinned to the top of the list.")
 
 
 async def session_unpin(api: ApiClient, arguments: argparse.Namespace) -> None:
-    session = await api.patch(f"/sessions/{arguments.which}", {"pinned": False})
-    _say(arguments, session, "Unpinned.")
+    await _change_session(api, arguments, {"pinned": False}, "Unpinned.")
 
 
 async def session_level(api: ApiClient, arguments: argparse.Namespace) -> None:
-    session = await api.patch(f"/sessions/{arguments.which}", {"level": arguments.level})
-    _say(arguments, session, f"The level is {session['level']} now, also for a running turn.")
+    text = f"The level is {arguments.level} now, also for a running turn."
+    await _change_session(api, arguments, {"level": arguments.level}, text)
+
+
+async def _change_session(api: ApiClient, arguments: argparse.Namespace, changes: dict[str, Any], text: str) -> None:
+    _say(arguments, await api.patch(f"/sessions/{arguments.which}", changes), text)
 
 
 async def session_fork(api: ApiClient, arguments: argparse.Namespace) -> None:
@@ -159,9 +159,9 @@ async def session_fork(api: ApiClient, arguments: argparse.Namespace) -> None:
 
 
 async def session_search(api: ApiClient, arguments: argparse.Namespace) -> None:
-    found = await api.get("/sessions/search", q=arguments.text)
-    lines = [f"{hit['session']}  {hit['turn'] or '':24}  {clean(hit['snippet'])}" for hit in found["items"]]
-    _say(arguments, found["items"], "\n".join(lines) or "Nothing was found.")
+    hits = (await api.get("/sessions/search", q=arguments.text))["items"]
+    lines = [f"{hit['session']}  {hit['turn'] or '':24}  {clean(hit['snippet'])}" for hit in hits]
+    _say(arguments, hits, "\n".join(lines) or "Nothing was found.")
 
 
 async def session_export(api: ApiClient, arguments: argparse.Namespace) -> None:
@@ -207,8 +207,8 @@ async def drone_remove(api: ApiClient, arguments: argparse.Namespace) -> None:
 
 async def drone_token(api: ApiClient, arguments: argparse.Namespace) -> None:
     """Creates a credential for a new drone and shows it once."""
-    made = await api.post("/drones/tokens", {"name": arguments.name})
-    _say(arguments, made, f"GADGET_DRONE_TOKEN={made['token']}")
+    credential = await api.post("/drones/tokens", {"name": arguments.name})
+    _say(arguments, credential, f"GADGET_DRONE_TOKEN={credential['token']}")
 
 
 async def _remove(api: ApiClient, path: str, key: str, arguments: argparse.Namespace) -> None:
@@ -219,11 +219,11 @@ async def _remove(api: ApiClient, path: str, key: str, arguments: argparse.Names
 
 async def _the_one(api: ApiClient, path: str, key: str, wanted: str) -> dict[str, Any]:
     """Returns the item with this name or id. Raises GadgetError."""
-    found = [item async for item in api.items(path) if wanted in (item[key], item["_id"])]
-    if len(found) != 1:
-        many = "several have" if found else "none has"
-        raise GadgetError(ErrorCode.NOT_FOUND, f"There is not one such: {many} the name {wanted}; try its id.")
-    return found[0]
+    items = [item async for item in api.items(path) if wanted in (item[key], item["_id"])]
+    if len(items) != 1:
+        many = "Several have" if items else "None has"
+        raise GadgetError(ErrorCode.NOT_FOUND, f"{many} the name {wanted}; use an id.")
+    return items[0]
 
 
 def _say_diff(arguments: argparse.Namespace, diff: dict[str, Any]) -> None:

@@ -89,19 +89,16 @@ class Connections:
         self._seen: dict[str, float] = {}
         """Engine.IO id -> when the socket was first seen (monotonic seconds), authenticated or not."""
 
-    def __len__(self) -> int:
-        return len(self._by_sid)
-
     def get(self, sid: str) -> Connection | None:
         return self._by_sid.get(sid)
 
     def attached(self) -> dict[str, set[str]]:
         """Returns drone -> its terminals that sockets of this process are attached to."""
-        found: dict[str, set[str]] = {}
+        by_drone: dict[str, set[str]] = {}
         for connection in self._by_sid.values():
             for terminal, drone in connection.terminals.items():
-                found.setdefault(drone, set()).add(terminal)
-        return found
+                by_drone.setdefault(drone, set()).add(terminal)
+        return by_drone
 
     async def admit(self, sid: str, environ: dict[str, Any], auth: Any) -> None:
         """Handles `connect`. Raises the refusal that the client receives."""
@@ -190,11 +187,11 @@ class Connections:
                 await self._service.sockets.abort_client(connection.sid)
 
     async def _identify(self, environ: dict[str, Any], auth: dict[str, Any]) -> Caller:
-        theirs = auth.get("protocolVersion", PROTOCOL_VERSION)
-        if theirs != PROTOCOL_VERSION:
-            behind = "the server" if isinstance(theirs, int) and theirs > PROTOCOL_VERSION else "the client"
+        version = auth.get("protocolVersion", PROTOCOL_VERSION)
+        if version != PROTOCOL_VERSION:
+            behind = "the server" if isinstance(version, int) and version > PROTOCOL_VERSION else "the client"
             raise NotAllowed(
-                f"The client speaks protocol {theirs!s:.20} and the server {PROTOCOL_VERSION}; update {behind}.",
+                f"The client speaks protocol {version!s:.20} and the server {PROTOCOL_VERSION}; update {behind}.",
                 ErrorCode.PROTOCOL_MISMATCH,
             )
         key = auth.get("page")

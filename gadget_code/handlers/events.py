@@ -20,7 +20,7 @@ from gadget_api.sessions import ChatSession, SessionLock
 from gadget_api.turns import ChatTurn
 from gadget_api.workspace import WorkspaceMode
 from gadget_code.handlers.connections import Connection, Connections
-from gadget_code.handlers.terminals import drone_terminals, ide_terminals
+from gadget_code.handlers.terminals import DroneTerminals, IdeTerminals
 from gadget_code.recording.replay import start_of
 from gadget_code.service import Service
 
@@ -33,8 +33,8 @@ Handler = Callable[[Connection, Any], Awaitable[WireModel | None]]
 
 def register(service: Service, connections: Connections) -> None:
     """Registers a handler for every event that a client may send."""
-    ide = _IdeHandlers(service).table() | ide_terminals(service)
-    drone = _DroneHandlers(service).table() | drone_terminals(service)
+    ide = _IdeHandlers(service).table() | IdeTerminals(service).table()
+    drone = _DroneHandlers(service).table() | DroneTerminals(service).table()
     from_ide = events_between(Peer.IDE, Peer.WEB)
     from_drone = events_between(Peer.DRONE, Peer.WEB)
     if missing := (from_ide.keys() - ide.keys()) | (from_drone.keys() - EVENT_TYPES.keys() - drone.keys()):
@@ -75,16 +75,7 @@ def register(service: Service, connections: Connections) -> None:
             log.exception("%.60r failed", name)
             return failure(GadgetError(ErrorCode.INTERNAL, "An internal error occurred; see the server's log."))
 
-    for name in from_ide.keys() | from_drone.keys():
-        server.on(name, _behind(door, name))
     server.on("*", door)
-
-
-def _behind(door: Callable[..., Awaitable[dict[str, Any]]], name: str) -> Callable[..., Awaitable[dict[str, Any]]]:
-    async def handle(sid: str, *arguments: Any) -> dict[str, Any]:
-        return await door(name, sid, *arguments)
-
-    return handle
 
 
 def _validated(event: SocketEvent, payload: Any) -> WireModel:
@@ -128,8 +119,9 @@ class _IdeHandlers:
 
     async def select_session(self, connection: Connection, ask: c.SelectSession) -> c.SessionSelected:
         session = await self._store.sessions.owned(connection.identity.user, ask.chat_session_id)
-        its = {"session": session.id}
-        latest = await self._store.turns.all(its, limit=_LATEST_TURNS, newest_first=True, hint="session")
+        latest = await self._store.turns.all(
+            {"session": session.id}, limit=_LATEST_TURNS, newest_first=True, hint="session"
+        )
         position = ask.after or start_of(latest)
         if connection.replay is not None:
             connection.replay.cancel()
@@ -178,11 +170,7 @@ class _IdeHandlers:
         project = await self._store.projects.owned(session.user, session.project)
         if session.lock is not None:
             await self._unlock(session)
-        await self._rooms.call_drone(
-            drone.id,
-            "requestSessionLock",
-            lock_message(session, project),
-        )
+        await self._rooms.call_drone(drone.id, "requestSessionLock", lock_message(session, project))
         lock = SessionLock(drone_id=drone.id, locked_at=utc_now())
         await self._set_lock(session, lock)
         self._service.dispatcher.kick(session.user)
@@ -214,8 +202,8 @@ class _IdeHandlers:
             raise InvalidInput("Only a drone gives the workspace to the agent; send a prompt instead.")
         drone_id = session.lock.drone_id if session.lock is not None else session.drone
         if drone_id is None and session.workspace_id is not None:
-            here = await self._store.drones.find({"user": session.user, "workspaceId": session.workspace_id})
-            drone_id = here.id if here is not None else None
+            holder = await self._store.drones.find({"user": session.user, "workspaceId": session.workspace_id})
+            drone_id = holder.id if holder is not None else None
         if drone_id is None:
             raise Conflict(ErrorCode.DRONE_OFFLINE, "This session has no workspace yet; lock a drone for it first.")
         drone = await self._store.drones.owned(session.user, drone_id)

@@ -14,25 +14,14 @@ from gadget_api.errors import GadgetError, InvalidInput, NotFound
 from gadget_api.model import WireModel
 from gadget_api.sessions import ChatSession
 from gadget_api.terminals import HEARD_S
-from gadget_api.work_order import OrderProject
 from gadget_code.handlers.connections import MAX_ATTACHED, Connection, Connections
 from gadget_code.service import Service
 from gadget_code.sockets.rooms import CALL_S, terminal_room
-from gadget_code.workspaces.drones import drone_of
+from gadget_code.workspaces.drones import drone_of, order_project
 
 log = logging.getLogger(__name__)
 
 Handler = Callable[[Connection, Any], Awaitable[WireModel | None]]
-
-
-def ide_terminals(service: Service) -> dict[str, Handler]:
-    """Returns the handlers of the IDE's events."""
-    return _IdeTerminals(service).table()
-
-
-def drone_terminals(service: Service) -> dict[str, Handler]:
-    """Returns the handlers of a drone's events."""
-    return _DroneTerminals(service).table()
 
 
 async def report_attached_terminals(service: Service, connections: Connections) -> None:
@@ -47,7 +36,7 @@ async def report_attached_terminals(service: Service, connections: Connections) 
                 log.warning("drone %s cannot be told about its attached terminals: %s", drone, exc.message)
 
 
-class _IdeTerminals:
+class IdeTerminals:
     def __init__(self, service: Service) -> None:
         self._store = service.store
         self._rooms = service.rooms
@@ -66,21 +55,16 @@ class _IdeTerminals:
 
     async def list(self, connection: Connection, ask: t.ListTerminals) -> t.TerminalList:
         drone = await self._host(connection, ask.chat_session_id)
-        here = await self._rooms.ask_drone(drone, "listTerminals", ask, t.TerminalsHere, timeout=CALL_S)
-        return t.TerminalList(drone_id=drone, terminals=here.terminals)
+        reply = await self._rooms.ask_drone(drone, "listTerminals", ask, t.TerminalsHere, timeout=CALL_S)
+        return t.TerminalList(drone_id=drone, terminals=reply.terminals)
 
     async def open(self, connection: Connection, ask: t.OpenTerminal) -> t.TerminalOpened:
         session = await self._session(connection, ask.chat_session_id)
         if session.archived_at is not None:
             raise InvalidInput("This session is archived; take it out of the archive to open a terminal in it.")
         drone = await drone_of(self._store, session)
-        project = await self._store.projects.owned(session.user, session.project)
-        start = t.StartTerminal(
-            chat_session_id=session.id,
-            columns=ask.columns,
-            rows=ask.rows,
-            project=OrderProject(id=project.id, name=project.name, slug=project.slug, git_url=project.git_url),
-        )
+        project = await order_project(self._store, session)
+        start = t.StartTerminal(chat_session_id=session.id, columns=ask.columns, rows=ask.rows, project=project)
         self._rooms.check_responsive(drone.id)
         return await self._rooms.ask_drone(drone.id, "openTerminal", start, t.TerminalOpened, timeout=CALL_S)
 
@@ -137,7 +121,7 @@ class _IdeTerminals:
             await self._sockets.leave_room(connection.sid, terminal_room(drone, terminal))
 
 
-class _DroneTerminals:
+class DroneTerminals:
     def __init__(self, service: Service) -> None:
         self._store = service.store
         self._rooms = service.rooms
@@ -149,9 +133,9 @@ class _DroneTerminals:
             "terminalClosed": self.closed,
         }
 
-    async def output(self, connection: Connection, said: t.TerminalOutput) -> None:
+    async def output(self, connection: Connection, output: t.TerminalOutput) -> None:
         assert connection.identity.drone is not None
-        await self._rooms.emit_terminal_output(connection.identity.drone, said)
+        await self._rooms.emit_terminal_output(connection.identity.drone, output)
 
     async def changed(self, connection: Connection, changed: t.TerminalChanged) -> None:
         session = await self._store.sessions.owned(connection.identity.user, changed.terminal.session)

@@ -43,7 +43,7 @@ class IdeFiles(StaticFiles):
         return answer
 
 
-def _is_page(asked: str) -> bool:
+def _is_page(path: str) -> bool:
     """Takes the requested path, before `..` and links in it are resolved."""
-    names = asked.strip("/").split("/")
+    names = path.strip("/").split("/")
     return names[0] not in _NOT_PAGES and not any("." in name for name in names)

@@ -15,10 +15,10 @@ _JPEG_ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
 def image_of(data: bytes) -> tuple[ImageType, int, int] | None:
     """Returns type, width and height of a PNG, JPEG, GIF or WebP; None for anything else or a damaged header."""
     try:
-        found = _image_of(data)
+        image = _image_of(data)
     except (struct.error, IndexError):
         return None
-    return found if found is not None and found[1] > 0 and found[2] > 0 else None
+    return image if image is not None and image[1] > 0 and image[2] > 0 else None
 
 
 def _image_of(data: bytes) -> tuple[ImageType, int, int] | None:

@@ -71,22 +71,17 @@ class Policies:
         for turn in await self._store.turns.unfinished({**of, "status": ChatTurnStatus.PROCESSING}):
             self._background.start(self._push(turn), f"policy of turn {turn.id}")
 
-    async def send_at_begin(self, turn: ChatTurn) -> None:
-        """Sends the policy when a turn begins, unless this process sent the same one with the work order."""
-        await self._send(turn, self._offered.pop((turn.id, turn.epoch), None))
-
-    async def send(self, turn: ChatTurn) -> None:
-        """Sends the turn's current policy to its drone. Raises GadgetError when the drone does not take it."""
-        await self._send(turn, None)
-
-    async def _send(self, turn: ChatTurn, told: Policy | None) -> None:
+    async def send(self, turn: ChatTurn, *, begins: bool = False) -> None:
+        """Sends the turn's current policy to its drone; when the turn `begins`, only a policy that differs from the one
+        that this process sent with the work order. Raises GadgetError when the drone does not take it."""
+        sent = self._offered.pop((turn.id, turn.epoch), None) if begins else None
         if turn.drone is None:
             return
         async with self._pushing.setdefault(turn.id, asyncio.Lock()):
             # Another process may change the policy while the drone receives this one.
-            while (policy := await self._now(turn)) != told:
+            while (policy := await self._now(turn)) != sent:
                 await self._rooms.call_drone(turn.drone, "setPolicy", SetPolicy(turn_id=turn.id, policy=policy))
-                told = policy
+                sent = policy
 
     async def _now(self, turn: ChatTurn) -> Policy:
         return await policy_of(self._store, await self._store.sessions.owned(turn.user, turn.session))

@@ -18,12 +18,12 @@ async def check_address(url: str, *, allow_private: bool) -> tuple[str, ...]:
         raise InvalidInput("The URL must begin with http:// or https://.", ErrorCode.URL_NOT_ALLOWED)
     loop = asyncio.get_running_loop()
     try:
-        found = await asyncio.wait_for(
+        entries = await asyncio.wait_for(
             loop.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM), _RESOLVE_S
         )
     except (OSError, TimeoutError, ValueError):  # ValueError: an invalid name, such as one with a NUL
         return ()
-    addresses = tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
+    addresses = tuple(dict.fromkeys(str(entry[4][0]) for entry in entries))
     if not allow_private and not all(is_public(address) for address in addresses):
         raise InvalidInput(
             f"{parts.hostname} is a private address, which this install does not allow "

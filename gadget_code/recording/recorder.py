@@ -403,6 +403,6 @@ class Recorder:
 
 def _is_own(event: InquiryAsked, turn: ChatTurn) -> bool:
     """Returns whether the inquiry is of this turn, session and user, and open."""
-    asked = event.inquiry
-    is_open = asked.status is InquiryStatus.PENDING and asked.answer is None and asked.answered_at is None
-    return is_open and (asked.turn, asked.session, asked.user) == (turn.id, turn.session, turn.user)
+    inquiry = event.inquiry
+    is_open = inquiry.status is InquiryStatus.PENDING and inquiry.answer is None and inquiry.answered_at is None
+    return is_open and (inquiry.turn, inquiry.session, inquiry.user) == (turn.id, turn.session, turn.user)

@@ -22,25 +22,25 @@ class SideEffects:
     async def apply(self, after: ChatTurn, events: Sequence[TurnEvent]) -> ChatTurn:
         """Applies the side effects and returns the turn, without an inquiry that its events show to be settled. Every
         step is idempotent; the sweep completes what a dead process leaves."""
-        asked = [event.inquiry.id for event in events if isinstance(event, InquiryAsked)]
-        if asked:
-            await self._store.inquiries.confirm(asked)
-            for inquiry in await self._store.inquiries.all({"_id": {"$in": asked}, "turn": after.id}):
+        inquiry_ids = [event.inquiry.id for event in events if isinstance(event, InquiryAsked)]
+        if inquiry_ids:
+            await self._store.inquiries.confirm(inquiry_ids)
+            for inquiry in await self._store.inquiries.all({"_id": {"$in": inquiry_ids}, "turn": after.id}):
                 await self._inquiries.emit_changed(inquiry)
         for event in events:
             if isinstance(event, InquiryAnswered):
-                await self._taken(after, event)
+                await self._record_answer(after, event)
             elif isinstance(event, Titled):
-                await self._name(after, event.title)
+                await self._set_title(after, event.title)
         if after.status.is_over:
             # In the background: watchers of the end do not wait for it.
             self._background.start(self._inquiries.withdraw(after), f"inquiries of turn {after.id}")
         elif after.inquiry is not None:
             works_on = {event.call_id: event.seq for event in events if isinstance(event, ToolStarted | ToolCall)}
-            return await self._overtake(after, works_on)
+            return await self._close_overtaken(after, works_on)
         return after
 
-    async def _overtake(self, turn: ChatTurn, calls: Mapping[str, int]) -> ChatTurn:
+    async def _close_overtaken(self, turn: ChatTurn, calls: Mapping[str, int]) -> ChatTurn:
         """Closes inquiries that the turn has passed. A drone that was disconnected may have gone on without an
         answer."""
         for inquiry in await self._store.inquiries.close_overtaken(turn, calls):
@@ -48,17 +48,17 @@ class SideEffects:
             await self._inquiries.emit_changed(inquiry)
             if inquiry.id == turn.inquiry:
                 turn = turn.replace(inquiry=None)
-                its = {"_id": turn.id, "inquiry": inquiry.id}
-                await self._rooms.emit_turn(await self._store.turns.update(its, {"inquiry": None}))
+                waiting = {"_id": turn.id, "inquiry": inquiry.id}
+                await self._rooms.emit_turn(await self._store.turns.update(waiting, {"inquiry": None}))
         return turn
 
-    async def _taken(self, turn: ChatTurn, event: InquiryAnswered) -> None:
+    async def _record_answer(self, turn: ChatTurn, event: InquiryAnswered) -> None:
         inquiry = await self._store.inquiries.record_answer(turn, event.answer)
         if inquiry is not None:
             await self._store.turns.add_waited(turn, waited_ms(inquiry))
             await self._inquiries.emit_changed(inquiry)
 
-    async def _name(self, turn: ChatTurn, title: str) -> None:
+    async def _set_title(self, turn: ChatTurn, title: str) -> None:
         name = " ".join("".join(c if c.isprintable() else " " for c in title).split())
         if not name:
             return

@@ -47,12 +47,11 @@ async def register_drone(new: NewRegistration, request: Request, caller: AnyCall
     drone = await drones.find({"user": caller.user, "workspaceId": new.workspace_id})
     if caller.kind is TokenKind.DRONE and caller.drone is not None and (drone is None or drone.id != caller.drone):
         raise NotAllowed(_NOT_YOURS, ErrorCode.WORKSPACE_MISMATCH)
-    sandbox = new.sandbox and new.sandbox.model_dump()
     place = {
         "hostname": new.hostname,
         "workspaceDir": new.workspace_dir,
         "version": new.version,
-        "sandbox": sandbox,
+        "sandbox": new.sandbox and new.sandbox.model_dump(),
     }
     if drone is None:
         drone = await drones.insert(
@@ -76,8 +75,6 @@ async def register_drone(new: NewRegistration, request: Request, caller: AnyCall
             await _refuse_a_copy(service, drone)
         changes: dict[str, Any] = {
             **place,
-            "version": new.version,
-            "sandbox": sandbox,
             **({"name": new.name} if new.name else {}),
         }
         drone = await drones.update({"_id": drone.id}, changes) or drone

@@ -30,13 +30,13 @@ async def metrics(_: Admin, service: WithService) -> Response:
     turns = await service.store.turns.count_by_status()
     queued = {"": turns.get(ChatTurnStatus.QUEUED, 0)}
     pending = {"": await service.store.inquiries.count_pending()}
-    taken = {"": service.recorder.events_total}
+    recorded = {"": service.recorder.events_total}
     sockets = {"": len(service.sockets.eio.sockets)}
     lines = [
         *gauge("gadget_turns", "Turns in the store.", turns, "status"),
         *gauge("gadget_queued_turns", "Turns that wait for a drone.", queued),
         *gauge("gadget_pending_inquiries", "Inquiries that wait for a user.", pending),
-        *counter("gadget_events_recorded_total", "Turn events accepted by this process.", taken),
+        *counter("gadget_events_recorded_total", "Turn events accepted by this process.", recorded),
         *gauge("gadget_sockets", "Engine.IO connections of this process.", sockets),
         *service.metrics.lines(),
     ]

@@ -42,10 +42,10 @@ async def create_image(request: Request, caller: AnyCaller, service: WithService
     data = await request.body()
     if len(data) > MAX_IMAGE_BYTES:
         raise TooLarge(f"An image may have at most {MAX_IMAGE_BYTES // 1024**2} MiB; make this one smaller.")
-    found = image_of(data)
-    if found is None:
+    header = image_of(data)
+    if header is None:
         raise InvalidInput("This is not a PNG, JPEG, GIF or WebP image; send the plain file.")
-    media_type, width, height = found
+    media_type, width, height = header
     declared = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if declared not in (media_type, "", "application/octet-stream"):
         raise InvalidInput(f"This is {media_type}, but Content-Type differs; correct it.")

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from gadget_api.drones import LoopLag
 from gadget_api.events import Step, ToolCall, TurnEvent, WorkOrderComplete
@@ -54,36 +55,30 @@ class Metrics:
             yield f'{name}_bucket{{le="{most}"}} {total}'
         yield f"{name}_sum {self.lag.sum_s:.6f}"
         yield f"{name}_count {total}"
-        name = "gadget_event_loop_lag_max_seconds"
-        yield f"# HELP {name} The maximum since this process started."
-        yield f"# TYPE {name} gauge"
-        yield f"{name} {self.lag.max_s:.6f}"
-        name = "gadget_event_loop_blocked_max_seconds"
-        yield f"# HELP {name} The maximum that this process caused itself, without waits for the CPU."
-        yield f"# TYPE {name} gauge"
-        yield f"{name} {self.lag.blocked_s:.6f}"
+        help = "The maximum since this process started."
+        yield from gauge("gadget_event_loop_lag_max_seconds", help, {"": f"{self.lag.max_s:.6f}"})
+        help = "The maximum that this process caused itself, without waits for the CPU."
+        yield from gauge("gadget_event_loop_blocked_max_seconds", help, {"": f"{self.lag.blocked_s:.6f}"})
         help = "Drones connected to this process, by the longest block of their event loop, in milliseconds."
         yield from gauge("gadget_drones_by_loop_lag", help, self._by_worst(), "most")
 
     def _by_worst(self) -> Counter[str]:
         """Counts drones by lag instead of one series per drone, so that the number of series does not grow."""
-        found = Counter({**dict.fromkeys(map(str, _WORST_MS), 0), "more": 0})
+        counts = Counter({**dict.fromkeys(map(str, _WORST_MS), 0), "more": 0})
         for lag in self.drone_lags.values():
-            found[next((str(most) for most in _WORST_MS if lag.blocked_ms <= most), "more")] += 1
-        return found
+            counts[next((str(most) for most in _WORST_MS if lag.blocked_ms <= most), "more")] += 1
+        return counts
 
 
-def counter(name: str, help: str, values: Mapping[str, int], label: str | None = None) -> Iterable[str]:
-    return _family("counter", name, help, values, label)
-
-
-def gauge(name: str, help: str, values: Mapping[str, int], label: str | None = None) -> Iterable[str]:
-    return _family("gauge", name, help, values, label)
-
-
-def _family(kind: str, name: str, help: str, values: Mapping[str, int], label: str | None) -> Iterable[str]:
+def _family(
+    kind: str, name: str, help: str, values: Mapping[str, int | str], label: str | None = None
+) -> Iterable[str]:
     """Without a label there is one value, under any key. Keys are constants, so nothing in them is escaped."""
     yield f"# HELP {name} {help}"
     yield f"# TYPE {name} {kind}"
     for key, value in sorted(values.items()):
         yield f'{name}{{{label}="{key}"}} {value}' if label is not None else f"{name} {value}"
+
+
+counter = partial(_family, "counter")
+gauge = partial(_family, "gauge")

@@ -45,19 +45,19 @@ class Claim:
 async def claimed(store: MongoStore, dispatcher: Dispatcher, session: ChatSession) -> AsyncIterator[Claim]:
     """Claims an idle session while the context is open. Raises Conflict when it is claimed or not idle."""
     claim_id = new_id()
-    ours = await store.sessions.claim(session.id, claim_id, CLAIM_S)
-    if ours is None:
+    claimed_session = await store.sessions.claim(session.id, claim_id, CLAIM_S)
+    if claimed_session is None:
         raise Conflict(
             ErrorCode.TURN_NOT_RUNNING, "A revert or redo of this session is running; try again.", retryable=True
         )
     claim = None
     try:
-        claim = Claim(claim_id, ours, await store.turns.newest(ours.id), utc_now())
-        await check_idle(store, ours)
+        claim = Claim(claim_id, claimed_session, await store.turns.newest(session.id), utc_now())
+        await check_idle(store, claimed_session)
         yield claim
     finally:
         if claim is None or not claim.is_at_drone:
-            await _release(store, dispatcher, ours, claim_id)
+            await _release(store, dispatcher, session, claim_id)
 
 
 async def check_idle(store: MongoStore, session: ChatSession) -> None:

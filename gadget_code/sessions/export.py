@@ -79,9 +79,11 @@ async def _markdown(store: MongoStore, session: ChatSession) -> AsyncIterator[st
 def _event(event: object) -> str:
     match event:
         case Step():
-            said = event.message
-            thought = f"\n<details><summary>Thinking</summary>\n\n{fenced(said.thinking)}\n</details>\n"
-            return f"{thought if said.thinking else ''}\n{said.content}\n" if said.thinking or said.content else ""
+            message = event.message
+            thinking = f"\n<details><summary>Thinking</summary>\n\n{fenced(message.thinking)}\n</details>\n"
+            if not (message.thinking or message.content):
+                return ""
+            return f"{thinking if message.thinking else ''}\n{message.content}\n"
         case ToolCall():
             params = orjson.dumps(event.params, option=orjson.OPT_INDENT_2).decode()
             failed = " (failed)" if event.is_error else ""

@@ -182,8 +182,8 @@ class Reverts:
 
     async def _write(self, claim: Claim, changes: Mapping[str, Any], **operators: Mapping[str, Any]) -> ChatSession:
         """Updates the session while the claim holds."""
-        its = {"_id": claim.session.id, "store.claim.id": claim.id}
-        written = await self.store.sessions.update(its, changes, **operators)
+        held = {"_id": claim.session.id, "store.claim.id": claim.id}
+        written = await self.store.sessions.update(held, changes, **operators)
         if written is None:
             raise Conflict(
                 ErrorCode.TURN_NOT_RUNNING,

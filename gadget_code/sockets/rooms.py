@@ -74,11 +74,6 @@ class Rooms:
     async def emit_to_drone(self, drone: str, event: str, message: WireModel) -> None:
         await self._server.emit(event, message.to_wire(), room=drone_room(drone))
 
-    async def call_drone(self, drone: str, event: str, message: WireModel, *, timeout: float = CALL_S) -> None:
-        """Sends a request to the drone and waits for its acknowledgement. Raises Conflict with the drone's error code,
-        or Unavailable."""
-        await self._call(drone, event, message, timeout)
-
     def check_responsive(self, drone: str) -> None:
         """Raises Unavailable while the drone is unresponsive. For frequent requests such as typed keys: each would
         wait, and delay everything behind it on the same socket, including pings."""
@@ -88,14 +83,15 @@ class Rooms:
     async def ask_drone(
         self, drone: str, event: str, message: WireModel, reply: type[ReplyT], *, timeout: float
     ) -> ReplyT:
-        """Sends a request to the drone and returns its reply. Raises like `call_drone`."""
-        answer = await self._call(drone, event, message, timeout)
+        """Does `call_drone` and validates the reply."""
         try:
-            return reply.model_validate(answer)
+            return reply.model_validate(await self.call_drone(drone, event, message, timeout=timeout))
         except ValidationError:
             raise Unavailable(ErrorCode.DRONE_OFFLINE, _INVALID_REPLY) from None
 
-    async def _call(self, drone: str, event: str, message: WireModel, timeout: float) -> Any:
+    async def call_drone(self, drone: str, event: str, message: WireModel, *, timeout: float = CALL_S) -> Any:
+        """Sends a request to the drone and returns its reply. Raises Conflict with the drone's error code, or
+        Unavailable."""
         if not self._server.may_have_members(drone_room(drone)):
             raise Unavailable(ErrorCode.DRONE_OFFLINE, _OFFLINE)
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -129,6 +125,6 @@ class Rooms:
     def drone_disconnected(self, drone: str) -> None:
         """Fails the drone's pending calls: its socket is closed, so no reply will come."""
         self._unresponsive_until.pop(drone, None)
-        for asked in self._pending_calls.get(drone, ()):
-            if not asked.done():
-                asked.set_exception(Unavailable(ErrorCode.DRONE_OFFLINE, _OFFLINE))
+        for call in self._pending_calls.get(drone, ()):
+            if not call.done():
+                call.set_exception(Unavailable(ErrorCode.DRONE_OFFLINE, _OFFLINE))

@@ -61,11 +61,11 @@ class BlobStore:
         """Yields the blob's parts in order. Raises NotFound before the first when there is none."""
         with store_errors():
             parts = self.collection.find(_parts(turn, blob)).sort("_id", 1)
-            found = False
+            exists = False
             async for part in parts.batch_size(1):
-                found = True
+                exists = True
                 yield bytes(part["data"])
-        if not found:
+        if not exists:
             raise NotFound("blob")
 
     async def copy(self, turn: str, copy: str) -> None:

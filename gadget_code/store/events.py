@@ -93,8 +93,8 @@ class EventStore:
                     document["expireAt"] = expire_at
         with store_errors():
             for document in await self._inserts.write(documents):
-                ours = {"_id": document["_id"], "epoch": {"$lte": document["epoch"]}}
-                if not (await self.collection.replace_one(ours, document)).matched_count:
+                earlier = {"_id": document["_id"], "epoch": {"$lte": document["epoch"]}}
+                if not (await self.collection.replace_one(earlier, document)).matched_count:
                     return False
         return True
 
@@ -122,15 +122,13 @@ class EventStore:
 
     async def after(self, turn: str, seq: int, *, up_to: int, limit: int) -> list[StoredEvent]:
         """Returns the next `limit` events of a turn after `seq`, in order."""
-        found = self.collection.find(_between(turn, seq, up_to)).sort("_id", 1).limit(limit)
+        cursor = self.collection.find(_between(turn, seq, up_to)).sort("_id", 1).limit(limit)
         with store_errors():
-            return [StoredEvent.of(document) for document in await found.to_list(limit)]
+            return [StoredEvent.of(document) for document in await cursor.to_list(limit)]
 
-    async def replay(self, turn: str, seq: int, *, up_to: int) -> AsyncIterator[StoredEvent]:
+    def replay(self, turn: str, seq: int, *, up_to: int) -> AsyncIterator[StoredEvent]:
         """Yields all events of a turn after `seq`, in order, a few in memory at a time."""
-        with store_errors():
-            async for document in self.collection.find(_between(turn, seq, up_to)).sort("_id", 1).batch_size(100):
-                yield StoredEvent.of(document)
+        return self._in_order(_between(turn, seq, up_to))
 
     async def span(self, turn: str, *, up_to: int) -> tuple[datetime, datetime] | None:
         """Returns the times of a turn's first and last event, of those that still exist."""
@@ -161,27 +159,27 @@ class EventStore:
                 high = document["seq"] - 1
         return low
 
-    def history(self, turn: str, *, after: int = 0, up_to: int, batch: int = 200) -> AsyncIterator[StoredEvent]:
+    def history(self, turn: str, *, after: int = 0, up_to: int) -> AsyncIterator[StoredEvent]:
         """Yields a turn's `HISTORY_TYPES` events after a seq, in order."""
-        return self._of_types(HISTORY_TYPES, turn, after, up_to, batch)
+        return self._of_types(HISTORY_TYPES, turn, after, up_to)
 
-    def content(self, turn: str, *, after: int = 0, up_to: int, batch: int = 200) -> AsyncIterator[StoredEvent]:
+    def content(self, turn: str, *, after: int = 0, up_to: int) -> AsyncIterator[StoredEvent]:
         """Yields a turn's `CONTENT_TYPES` events after a seq, in order."""
-        return self._of_types(CONTENT_TYPES, turn, after, up_to, batch)
+        return self._of_types(CONTENT_TYPES, turn, after, up_to)
 
-    async def _of_types(
-        self, types: Sequence[str], turn: str, after: int, up_to: int, batch: int
-    ) -> AsyncIterator[StoredEvent]:
+    async def _of_types(self, types: Sequence[str], turn: str, after: int, up_to: int) -> AsyncIterator[StoredEvent]:
         # The index's filter has to be in the query, too: MongoDB does not see that these types are a subset.
-        its = {"$and": [_CONTENT, {"type": {"$in": list(types)}}]}
-        query = {"turn": turn, "seq": {"$gt": after, "$lte": up_to}, **its}
+        of_types = {"$and": [_CONTENT, {"type": {"$in": list(types)}}]}
+        query = {"turn": turn, "seq": {"$gt": after, "$lte": up_to}, **of_types}
         with store_errors():
-            async for document in self.collection.find(query).sort("seq", 1).hint("content").batch_size(batch):
+            async for document in self.collection.find(query).sort("seq", 1).hint("content").batch_size(200):
                 yield StoredEvent.of(document)
 
-    async def without_deltas(self, turn: str, *, up_to: int) -> AsyncIterator[StoredEvent]:
+    def without_deltas(self, turn: str, *, up_to: int) -> AsyncIterator[StoredEvent]:
         """Yields a turn's events except deltas, in order."""
-        query = {**_between(turn, 0, up_to), "type": {"$nin": list(DELTA_TYPES)}}
+        return self._in_order({**_between(turn, 0, up_to), "type": {"$nin": list(DELTA_TYPES)}})
+
+    async def _in_order(self, query: Document) -> AsyncIterator[StoredEvent]:
         with store_errors():
             async for document in self.collection.find(query).sort("_id", 1).batch_size(100):
                 yield StoredEvent.of(document)

@@ -76,11 +76,11 @@ class ImageStore:
         """Keeps these images, because something that stays names them. Returns those that exist, in the given order."""
         if not images:
             return []
-        theirs = {"_id": {"$in": list(images)}, "user": user}
+        owned = {"_id": {"$in": list(images)}, "user": user}
         with store_errors():
-            await self.collection.update_many(theirs, {"$unset": {"expireAt": ""}})
-            found = {document["_id"]: document async for document in self.collection.find(theirs, _REF)}
-        return [ImageRef.model_validate(found[image]) for image in images if image in found]
+            await self.collection.update_many(owned, {"$unset": {"expireAt": ""}})
+            documents = {document["_id"]: document async for document in self.collection.find(owned, _REF)}
+        return [ImageRef.model_validate(documents[image]) for image in images if image in documents]
 
     async def release(self, user: str, images: Collection[str]) -> None:
         """Lets these images expire after a day, because nothing names them any more."""

@@ -85,9 +85,9 @@ class InquiryStore(Records[Inquiry]):
 
         A drone that is disconnected for longer than an inquiry lasts uses the default by itself.
         """
-        taken = {"status": answer.status, "answer": answer.answer.model_dump(), "store.taken": True}
-        its = {"_id": answer.inquiry_id, "turn": turn.id, "store.taken": False}
-        inquiry = await self.update(its, taken)
+        changes = {"status": answer.status, "answer": answer.answer.model_dump(), "store.taken": True}
+        unconfirmed = {"_id": answer.inquiry_id, "turn": turn.id, "store.taken": False}
+        inquiry = await self.update(unconfirmed, changes)
         if inquiry is not None and inquiry.answered_at is None:
             return await self.update({"_id": inquiry.id}, {"answeredAt": utc_now()})
         return inquiry
@@ -97,8 +97,8 @@ class InquiryStore(Records[Inquiry]):
         work), if they were asked before that. Returns the closed inquiries."""
         overtaken: list[Inquiry] = []
         for call, seq in calls.items():
-            asked = {"turn": turn.id, "callId": call, "kind": InquiryKind.APPROVAL}
-            for inquiry in await self.all({**asked, "store.taken": False, "store.seq": {"$lt": seq}}, hint="open"):
+            approval = {"turn": turn.id, "callId": call, "kind": InquiryKind.APPROVAL}
+            for inquiry in await self.all({**approval, "store.taken": False, "store.seq": {"$lt": seq}}, hint="open"):
                 withdrawn = {"status": InquiryStatus.WITHDRAWN, "answeredAt": utc_now(), "store.taken": True}
                 open_ = {"_id": inquiry.id, "store.taken": False}
                 closed = await self.update({**open_, "status": InquiryStatus.PENDING}, withdrawn)
@@ -110,8 +110,8 @@ class InquiryStore(Records[Inquiry]):
     async def waits(self, turn: ChatTurn) -> list[tuple[datetime, datetime | None]]:
         """Returns from when to when each of the turn's inquiries was open; None for the end of an open one."""
         with store_errors():
-            found = self.collection.find({"turn": turn.id}, {"_id": 0, "createdAt": 1, "answeredAt": 1})
-            return [(document["createdAt"], document.get("answeredAt")) async for document in found]
+            inquiries = self.collection.find({"turn": turn.id}, {"_id": 0, "createdAt": 1, "answeredAt": 1})
+            return [(document["createdAt"], document.get("answeredAt")) async for document in inquiries]
 
     async def withdraw(self, turn: ChatTurn) -> list[Inquiry]:
         """Withdraws the pending inquiries of a turn that is over, and returns them."""
@@ -148,8 +148,8 @@ class InquiryStore(Records[Inquiry]):
     async def open_turns(self) -> list[str]:
         """Returns the turns with open or unconfirmed inquiries."""
         with store_errors():
-            found = self.collection.find({"store.taken": False}, {"_id": 0, "turn": 1}).hint("open")
-            return list({str(document["turn"]) async for document in found})
+            inquiries = self.collection.find({"store.taken": False}, {"_id": 0, "turn": 1}).hint("open")
+            return list({str(document["turn"]) async for document in inquiries})
 
     async def grants(self, turn: ChatTurn) -> int:
         """Returns how often the user has allowed the turn to exceed its budget."""

@@ -52,8 +52,8 @@ _ALREADY_INITIATED = 23
 def find_mongod() -> Path:
     """Finds the server's binary: on PATH, else in the wheel of the `local` extra. Raises GadgetError that names the
     alternatives."""
-    if found := shutil.which("mongod"):
-        return Path(found)
+    if path := shutil.which("mongod"):
+        return Path(path)
     # Locate the namespace package without importing it: the import would do more.
     spec = importlib.util.find_spec("fiftyone")
     for root in (spec.submodule_search_locations or []) if spec else []:

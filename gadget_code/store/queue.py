@@ -20,26 +20,26 @@ from gadget_code.store.turns import TurnStore
 
 async def queue(turns: TurnStore, user: str, session: str) -> list[ChatTurn]:
     """Returns the session's queued turns in the order in which they will run."""
-    return await turns.unfinished(_waits(user, session))
+    return await turns.unfinished(_queued(user, session))
 
 
 async def reorder(turns: TurnStore, user: str, session: str, prompts: Sequence[str]) -> list[ChatTurn]:
     """Puts these prompts, by `promptId`, first in the session's queue, in this order, and returns the turns with a new
     id. A turn that a drone has begun and lost stays before them. Raises Conflict when none of them waits."""
-    its = _waits(user, session)
-    moved = await in_transaction(turns.collection, lambda transaction: _reorder(turns, transaction, its, prompts))
+    queued = _queued(user, session)
+    moved = await in_transaction(turns.collection, lambda transaction: _reorder(turns, transaction, queued, prompts))
     return [turns.read(document) for document in moved]
 
 
-def _waits(user: str, session: str) -> Document:
+def _queued(user: str, session: str) -> Document:
     return {"user": user, "session": session, "status": ChatTurnStatus.QUEUED}
 
 
 async def _reorder(
-    turns: TurnStore, transaction: AsyncClientSession, its: Document, prompts: Sequence[str]
+    turns: TurnStore, transaction: AsyncClientSession, queued: Document, prompts: Sequence[str]
 ) -> list[Document]:
-    found = await turns.collection.find(its, session=transaction, hint="unfinished").sort("_id", 1).to_list()
-    waiting = [document for document in found if _may_move(document)]
+    documents = await turns.collection.find(queued, session=transaction, hint="unfinished").sort("_id", 1).to_list()
+    waiting = [document for document in documents if _may_move(document)]
     by_prompt = {document["promptId"]: document for document in waiting}
     named = [by_prompt[prompt] for prompt in dict.fromkeys(prompts) if prompt in by_prompt]
     if not named:
@@ -50,7 +50,7 @@ async def _reorder(
         return []
     moved = ordered[same:]
     newest = await turns.collection.find_one(
-        {"session": its["session"]}, {"_id": 1}, sort=[("_id", -1)], session=transaction, hint="session"
+        {"session": queued["session"]}, {"_id": 1}, sort=[("_id", -1)], session=transaction, hint="session"
     )
     assert newest is not None
     await turns.collection.delete_many({"_id": {"$in": [document["_id"] for document in moved]}}, session=transaction)

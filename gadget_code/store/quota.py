@@ -65,5 +65,5 @@ class Quota:
             {"$match": {"user": user}},
             {"$group": {"_id": None, "bytes": {"$sum": "$sizeBytes"}}},
         ]
-        found = await self._database[collection].aggregate(pipeline, session=session, hint="quota")
-        return sum([int(row["bytes"]) async for row in found])
+        sums = await self._database[collection].aggregate(pipeline, session=session, hint="quota")
+        return sum([int(row["bytes"]) async for row in sums])

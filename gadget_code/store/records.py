@@ -112,8 +112,8 @@ class Records(Generic[ModelT]):
         """
         order = -1 if newest_first else 1
         with store_errors():
-            found = self.collection.find(query, hint=hint).sort("_id", order).limit(limit)
-            documents = await found.to_list(limit)
+            cursor = self.collection.find(query, hint=hint).sort("_id", order).limit(limit)
+            documents = await cursor.to_list(limit)
         return [self.read(document) for document in documents]
 
     async def page(
@@ -152,8 +152,8 @@ class Records(Generic[ModelT]):
         """Returns the fields of this model that `changes` sets. A null counts only for a nullable field."""
         fields = self.model.model_fields
         nullable = {name for name, field in fields.items() if type(None) in get_args(field.annotation)}
-        said = {name for name in changes.model_fields_set if name in nullable or getattr(changes, name) is not None}
-        return changes.model_dump(include=said & fields.keys())
+        given = {name for name in changes.model_fields_set if name in nullable or getattr(changes, name) is not None}
+        return changes.model_dump(include=given & fields.keys())
 
     async def delete(self, user: str, record_id: str) -> None:
         """Raises NotFound when the user has no such record."""

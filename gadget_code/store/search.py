@@ -55,7 +55,7 @@ async def search(
 
 async def _names(database: AsyncDatabase[Document], within: Document, words: list[str]) -> list[SearchHit]:
     every = [{"name": {"$regex": re.escape(word), "$options": "i"}} for word in words]
-    found = database.sessions.find({**within, "$and": every}).sort("_id", -1).limit(_MAX_NAMES).max_time_ms(_MAX_MS)
+    sessions = database.sessions.find({**within, "$and": every}).sort("_id", -1).limit(_MAX_NAMES).max_time_ms(_MAX_MS)
     return [
         SearchHit(
             session=session["_id"],
@@ -64,7 +64,7 @@ async def _names(database: AsyncDatabase[Document], within: Document, words: lis
             at=session.get("createdAt", utc_now()),
             snippet=snippet(session["name"], words),
         )
-        async for session in found
+        async for session in sessions
     ]
 
 
@@ -86,8 +86,8 @@ async def _turns(
 
 
 async def _session_names(database: AsyncDatabase[Document], user: str, sessions: set[str]) -> dict[str, str]:
-    found = database.sessions.find({"_id": {"$in": list(sessions)}, "user": user}, {"name": 1})
-    return {session["_id"]: session["name"] async for session in found}
+    named = database.sessions.find({"_id": {"$in": list(sessions)}, "user": user}, {"name": 1})
+    return {session["_id"]: session["name"] async for session in named}
 
 
 def snippet(text: str, words: list[str]) -> str:

@@ -81,8 +81,8 @@ class SessionStore(Records[ChatSession]):
     async def locks(self, user: str) -> dict[str, str]:
         """Returns locked drone -> the session that it is locked for."""
         with store_errors():
-            found = self.collection.find({"user": user, **_LOCKED}, {"lock.droneId": 1})
-            return {document["lock"]["droneId"]: str(document["_id"]) async for document in found}
+            sessions = self.collection.find({"user": user, **_LOCKED}, {"lock.droneId": 1})
+            return {document["lock"]["droneId"]: str(document["_id"]) async for document in sessions}
 
     async def release_claim(self, session: str, claim: str) -> None:
         await self.update({"_id": session, "store.claim.id": claim}, {}, unset={"store.claim": ""})

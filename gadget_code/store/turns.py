@@ -127,8 +127,8 @@ class TurnStore(Records[ChatTurn]):
 
     async def begin(self, turn_id: str, drone: str, epoch: int | None) -> ChatTurn | None:
         """Marks the turn as begun by the drone. Returns None when it is not the drone's under this epoch."""
-        its = {"_id": turn_id, "drone": drone, "epoch": epoch, "status": ChatTurnStatus.PROCESSING}
-        return await self.update(its, {"store.begun": epoch})
+        running = {"_id": turn_id, "drone": drone, "epoch": epoch, "status": ChatTurnStatus.PROCESSING}
+        return await self.update(running, {"store.begun": epoch})
 
     async def update(
         self, query: Mapping[str, Any], changes: Mapping[str, Any], **operators: Mapping[str, Any]
@@ -228,19 +228,19 @@ class TurnStore(Records[ChatTurn]):
         with store_errors():
             return await self._updates.write(_TurnUpdate(turn, update, take))
 
-    async def _apply_all(self, taken: Sequence["_TurnUpdate"]) -> list[bool]:
+    async def _apply_all(self, updates: Sequence[_TurnUpdate]) -> list[bool]:
         """Does `apply_events` for several turns."""
-        if len(taken) == 1:
-            [one] = taken
+        if len(updates) == 1:
+            [one] = updates
             return [bool((await self.collection.update_one(one.query, one.update)).matched_count)]
-        updates = [UpdateOne(one.query, one.update) for one in taken]
-        done = await self.collection.bulk_write(updates, ordered=False)
-        if done.matched_count == len(taken):
-            return [True] * len(taken)
+        commands = [UpdateOne(one.query, one.update) for one in updates]
+        done = await self.collection.bulk_write(commands, ordered=False)
+        if done.matched_count == len(updates):
+            return [True] * len(updates)
         # The result does not say which of them matched.
-        its = {"_id": {"$in": [one.turn.id for one in taken]}, "store.take": {"$in": [one.id for one in taken]}}
-        kept = {document["store"]["take"] async for document in self.collection.find(its, {"store.take": 1})}
-        return [one.id in kept for one in taken]
+        written = {"_id": {"$in": [one.turn.id for one in updates]}, "store.take": {"$in": [one.id for one in updates]}}
+        kept = {document["store"]["take"] async for document in self.collection.find(written, {"store.take": 1})}
+        return [one.id in kept for one in updates]
 
     async def spent_before(self, turn: ChatTurn) -> Spent:
         """Returns the usage of the session's turns before this one, including reverted ones."""
@@ -266,11 +266,11 @@ class TurnStore(Records[ChatTurn]):
         when the session has too few."""
         before = {"_id": {"$lt": turn.id}, "status": ChatTurnStatus.FINISHED}
         with store_errors():
-            found = await self._newest({"session": turn.session, **before}, "session")
-            if len(found) < _ENOUGH:
-                found = await self._newest({"user": turn.user, **before}, "user")
-        stats = [document["stats"] for document in found]
-        waited_ms = [document.get("store", {}).get("waitedMs", 0) for document in found]
+            newest = await self._newest({"session": turn.session, **before}, "session")
+            if len(newest) < _ENOUGH:
+                newest = await self._newest({"user": turn.user, **before}, "user")
+        stats = [document["stats"] for document in newest]
+        waited_ms = [document.get("store", {}).get("waitedMs", 0) for document in newest]
         worked_ms = [one["durationMs"] - waited for one, waited in zip(stats, waited_ms, strict=True)]
         return Spent(
             steps=max((one["stepCount"] for one in stats), default=0),
@@ -280,8 +280,8 @@ class TurnStore(Records[ChatTurn]):
         )
 
     async def _newest(self, query: Document, hint: str) -> list[Document]:
-        found = self.collection.find(query, {"stats": 1, "store.waitedMs": 1}, hint=hint)
-        return await found.sort("_id", -1).limit(_RECENT).to_list()
+        cursor = self.collection.find(query, {"stats": 1, "store.waitedMs": 1}, hint=hint)
+        return await cursor.sort("_id", -1).limit(_RECENT).to_list()
 
     async def mark_seen(self, turn: ChatTurn) -> ChatTurn | None:
         """Clears the turn's mark as unusual. Returns None when it has none."""
@@ -311,9 +311,9 @@ class TurnStore(Records[ChatTurn]):
 
     async def newest(self, session: str) -> str | None:
         """Returns the id of the session's newest turn."""
-        its = {"session": session}
         with store_errors():
-            document = await self.collection.find_one(its, {"_id": 1}, sort=[("_id", -1)], hint="session")
+            newest = {"sort": [("_id", -1)], "hint": "session"}
+            document = await self.collection.find_one({"session": session}, {"_id": 1}, **newest)
         return None if document is None else str(document["_id"])
 
     async def previous_and_trace(self, turn: ChatTurn) -> tuple[str | None, str | None]:
@@ -321,8 +321,8 @@ class TurnStore(Records[ChatTurn]):
         began."""
         so_far = {"session": turn.session, "_id": {"$lte": turn.id}, "reverted": {"$ne": True}}
         with store_errors():
-            found = self.collection.find(so_far, {"store.traceparent": 1}, hint="session").sort("_id", -1).limit(2)
-            traces = {str(document["_id"]): document.get("store", {}).get("traceparent") async for document in found}
+            cursor = self.collection.find(so_far, {"store.traceparent": 1}, hint="session").sort("_id", -1).limit(2)
+            traces = {str(document["_id"]): document.get("store", {}).get("traceparent") async for document in cursor}
         traceparent = traces.pop(turn.id, None)
         return next(iter(traces), None), traceparent
 
@@ -338,8 +338,8 @@ class TurnStore(Records[ChatTurn]):
         """Returns id and last seq of the session's turns from this one on, oldest first."""
         query = {"session": session, "_id": {"$gte": turn}}
         with store_errors():
-            found = self.collection.find(query, {"_id": 1, "lastSeq": 1}, hint="session").sort("_id", 1)
-            return [(str(document["_id"]), int(document["lastSeq"])) async for document in found]
+            cursor = self.collection.find(query, {"_id": 1, "lastSeq": 1}, hint="session").sort("_id", 1)
+            return [(str(document["_id"]), int(document["lastSeq"])) async for document in cursor]
 
     async def copy(self, turn: ChatTurn, copy: str, session: str) -> None:
         """Copies a finished turn to another session, without its steers and its inquiry."""
@@ -354,8 +354,8 @@ class TurnStore(Records[ChatTurn]):
     async def first_with_checkpoint(self, session: str) -> ChatTurn | None:
         """Returns the session's first turn that changed files and is not reverted."""
         counts = {"session": session, **_CHANGED_FILES, "reverted": {"$ne": True}}
-        found = await self.all(counts, limit=1, hint="changed files")
-        return found[0] if found else None
+        turns = await self.all(counts, limit=1, hint="changed files")
+        return turns[0] if turns else None
 
     async def mark_reverted(self, turns: list[str], at: datetime) -> None:
         """Marks turns as reverted: no model reads them any more. `unmark_reverted` finds them by `at`."""
@@ -391,8 +391,8 @@ class TurnStore(Records[ChatTurn]):
             {"$match": {"kept": []}},
         ]
         with store_errors():
-            found = await self.collection.aggregate(pipeline, hint="session")
-            return [(str(row["user"]), str(row["_id"])) async for row in found]
+            rows = await self.collection.aggregate(pipeline, hint="session")
+            return [(str(row["user"]), str(row["_id"])) async for row in rows]
 
     async def delete_session(self, session: str) -> None:
         with store_errors():

@@ -48,21 +48,21 @@ class WriteBatcher(Generic[Item, Result]):
             self._waiting.clear()
 
     async def _write_next(self) -> None:
-        taken: list[tuple[Item, asyncio.Future[Result]]] = []
+        batch: list[tuple[Item, asyncio.Future[Result]]] = []
         weight = 0
         while self._waiting:
             item, done = self._waiting[0]
             weight += self._weight(item)
-            if taken and weight > _MAX_WEIGHT:
+            if batch and weight > _MAX_WEIGHT:
                 break
             self._waiting.popleft()
             if not done.done():  # otherwise its caller has gone
-                taken.append((item, done))
-        if not taken:
+                batch.append((item, done))
+        if not batch:
             return
-        [done_all] = await asyncio.gather(self._write([item for item, _ in taken]), return_exceptions=True)
-        results = [done_all] * len(taken) if isinstance(done_all, BaseException) else done_all
-        for (_, done), result in zip(taken, results, strict=True):
+        [done_all] = await asyncio.gather(self._write([item for item, _ in batch]), return_exceptions=True)
+        results = [done_all] * len(batch) if isinstance(done_all, BaseException) else done_all
+        for (_, done), result in zip(batch, results, strict=True):
             if done.done():
                 continue
             if isinstance(result, BaseException):

@@ -170,15 +170,15 @@ class TurnActions:
         check_prompt(content, MAX_STEER_BYTES)
         turn = await self.store.turns.owned(user, turn_id)
         steer = Steer(steer_id=steer_id, content=content)
-        taken = await self.store.turns.add_steer(turn, steer)
-        if taken is None:
+        steered = await self.store.turns.add_steer(turn, steer)
+        if steered is None:
             if await self.store.turns.knows_steer(turn, steer_id):
                 return
             if (await self.store.turns.owned(user, turn_id)).status.is_over:
                 raise Conflict(ErrorCode.TURN_NOT_RUNNING, "This turn is over; send a new prompt instead.")
             raise TooMany(f"{MAX_STEERS} messages wait for this turn's next step already; wait for it.")
-        await self.rooms.emit_turn(taken)
-        self.background.start(self.leases.deliver(taken, steer), f"message to turn {turn.id}")
+        await self.rooms.emit_turn(steered)
+        self.background.start(self.leases.deliver(steered, steer), f"message to turn {turn.id}")
 
     def on_turn_over(self, turn: ChatTurn) -> None:
         """Starts what follows the end of a turn: its remaining messages, and the next turn."""

@@ -81,10 +81,10 @@ class Dispatcher:
 
     async def _pass(self, user: str) -> None:
         unfinished = await self._store.turns.unfinished({"user": user})
-        taken = {turn.session for turn in unfinished if turn.status is ChatTurnStatus.PROCESSING}
+        busy = {turn.session for turn in unfinished if turn.status is ChatTurnStatus.PROCESSING}
         for turn in unfinished:
-            if turn.status is ChatTurnStatus.QUEUED and turn.session not in taken:
-                taken.add(turn.session)
+            if turn.status is ChatTurnStatus.QUEUED and turn.session not in busy:
+                busy.add(turn.session)
                 await self._dispatch(turn)
 
     async def _dispatch(self, turn: ChatTurn) -> None:
@@ -125,11 +125,11 @@ class Dispatcher:
     ) -> tuple[ChatTurn, WaitReason] | None:
         """Offers the turn to a drone that was claimed for it. Returns None when the drone works on it, or the turn has
         changed; else the queued turn, and why the drone refused."""
-        taken = {"waiting": None, "statusReason": None, "drone": drone.id, "workspaceId": drone.workspace_id}
+        changes = {"waiting": None, "statusReason": None, "drone": drone.id, "workspaceId": drone.workspace_id}
         offered = turn.replace(epoch=turn.epoch + 1, drone=drone.id, workspace_id=drone.workspace_id)
         # Wait for both, so that a failure of one releases what the other has taken.
         started, order = await asyncio.gather(
-            self._store.turns.move(turn, DISPATCH, ChatTurnStatus.PROCESSING, taken),
+            self._store.turns.move(turn, DISPATCH, ChatTurnStatus.PROCESSING, changes),
             self._orders.build(offered, session),
             return_exceptions=True,
         )

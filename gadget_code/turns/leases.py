@@ -6,7 +6,7 @@ it. The turn's epoch is the fencing token: a new owner raises it, and events of 
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from gadget_api.commands import (
@@ -71,7 +71,7 @@ class Leases:
         when the turn has another owner."""
         turns = await self._store.turns.running_on(drone)
         for turn in turns:
-            await self._resume_contact(turn, self._policies.send)
+            await self._resume_contact(turn)
         named = await self._store.drones.find({"_id": drone.id})
         if named is not None and named.turn is not None and all(turn.id != named.turn for turn in turns):
             await self._recorder.revoke(
@@ -80,11 +80,11 @@ class Leases:
 
     async def turn_begun(self, turn: ChatTurn) -> None:
         """`drone_working`, for a turn that its drone has just begun."""
-        await self._resume_contact(turn, self._policies.send_at_begin)
+        await self._resume_contact(turn, begins=True)
 
-    async def _resume_contact(self, turn: ChatTurn, tell: Callable[[ChatTurn], Awaitable[None]]) -> None:
+    async def _resume_contact(self, turn: ChatTurn, *, begins: bool = False) -> None:
         try:
-            await tell(turn)  # first: the policy may allow less now
+            await self._policies.send(turn, begins=begins)  # first: the policy may allow less now
         except GadgetError as exc:
             log.info("the policy of turn %s was not sent: %s", turn.id, exc.message)
         await self._mark_working(turn)
@@ -177,8 +177,8 @@ class Leases:
             "statusReason": "Moving to another drone.",
         }
         note = Steer(steer_id=f"moved-{turn.epoch}", content=_MOVED, origin=SteerOrigin.SERVICE)
-        said = {"push": {"steers": note.model_dump()}} if turn.last_seq else {}
-        moved = await self._store.turns.move(turn, MOVE, ChatTurnStatus.QUEUED, changes, **said)
+        push = {"push": {"steers": note.model_dump()}} if turn.last_seq else {}
+        moved = await self._store.turns.move(turn, MOVE, ChatTurnStatus.QUEUED, changes, **push)
         if moved is None:
             raise Conflict(ErrorCode.TURN_NOT_RUNNING, "The turn is being moved; try again.", retryable=True)
         await self._rooms.emit_turn(moved)

@@ -72,9 +72,9 @@ class _SpanReader:
                 span = _span("tool", event, self._tools.pop(event.call_id, at), event.name)
                 yield span.replace(call_id=event.call_id, is_error=event.is_error, duration_ms=event.duration_ms)
             case InquiryAnswered():
-                asked = self._inquiries.pop(event.answer.inquiry_id, None)
-                if asked is not None:
-                    inquiry, at = asked
+                opened = self._inquiries.pop(event.answer.inquiry_id, None)
+                if opened is not None:
+                    inquiry, at = opened
                     span = _span("inquiry", event, at, inquiry.title)
                     yield span.replace(inquiry=inquiry.id, call_id=inquiry.call_id)
             case Notice():

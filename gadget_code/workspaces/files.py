@@ -170,10 +170,10 @@ class WorkspaceFiles:
             rest = [ask.replace(offset=offset, version=first.version) for offset in batch]
             try:
                 async with asyncio.TaskGroup() as asking:
-                    asked = [asking.create_task(self._piece(location, each)) for each in rest]
+                    tasks = [asking.create_task(self._piece(location, each)) for each in rest]
             except* GadgetError as group:
                 raise group.exceptions[0] from None
-            pieces += await asyncio.to_thread(_decoded, [task.result().data for task in asked])
+            pieces += await asyncio.to_thread(_decoded, [task.result().data for task in tasks])
         return await asyncio.to_thread(_joined, pieces)
 
     async def _piece(self, location: _Location, ask: c.ReadFile) -> c.FileRead:

@@ -78,7 +78,7 @@ async def test_the_history_has_what_messages_are_built_from(store: MongoStore) -
     await put(store, "t", events(5, type="steered"))
     assert [event.seq async for event in store.events.history("t", up_to=5)] == [2, 3, 5]
     assert [event.seq async for event in store.events.history("t", up_to=4)] == [2, 3]
-    assert [event.seq async for event in store.events.history("t", after=2, up_to=9, batch=1)] == [3, 5]
+    assert [event.seq async for event in store.events.history("t", after=2, up_to=9)] == [3, 5]
 
 
 async def test_the_content_has_what_is_shown_of_a_finished_turn(store: MongoStore) -> None:
@@ -86,7 +86,7 @@ async def test_the_content_has_what_is_shown_of_a_finished_turn(store: MongoStor
     for seq, type in enumerate(("response", "toolStarted", *shown, "titled", "workOrderComplete"), start=1):
         await put(store, "t", events(seq, type=type))
     assert [event.type async for event in store.events.content("t", up_to=10)] == list(shown)
-    assert [event.seq async for event in store.events.content("t", after=3, up_to=6, batch=1)] == [4, 5, 6]
+    assert [event.seq async for event in store.events.content("t", after=3, up_to=6)] == [4, 5, 6]
     assert [event.type async for event in store.events.history("t", up_to=10)] == ["step", "toolCall"]
 
 
