@@ -78,7 +78,7 @@ def create_app(settings: Settings, store: MongoStore) -> ASGIApp:
             tracer = tracer_of("gadget-code", os.environ)
             if tracer.problem is not None:
                 log.warning("%s", tracer.problem)
-            service = Service.build(settings, store, background, sockets, tracer)
+            service = Service(settings, store, background, sockets, tracer)
             app.state.service = service
             connections = Connections(service)
             register(service, connections)

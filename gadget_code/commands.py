@@ -153,7 +153,7 @@ def _prompt(arguments: argparse.Namespace) -> int:
         text=sys.stdin.read() if arguments.text == "-" else arguments.text,
         project=arguments.project,
         session=arguments.session,
-        go_on=arguments.go_on,
+        continue_newest=arguments.continue_newest,
         drone=arguments.drone,
         model=arguments.model,
         level=arguments.level,

@@ -1,7 +1,5 @@
 """The parts of a running web service, built once and passed on."""
 
-from dataclasses import dataclass
-
 from gadget_api.traces import Tracer
 from gadget_code.auth.login_limits import LoginLimits
 from gadget_code.auth.passwords import Passwords
@@ -25,58 +23,34 @@ from gadget_code.turns.work_orders import WorkOrders
 from gadget_code.workspaces.files import WorkspaceFiles
 
 
-@dataclass(frozen=True)
 class Service:
-    settings: Settings
-    store: MongoStore
-    passwords: Passwords
-    login_limits: LoginLimits
-    background: BackgroundTasks
-    sockets: SocketServer
-    rooms: Rooms
-    dispatcher: Dispatcher
-    recorder: Recorder
-    leases: Leases
-    replay: Replay
-    turns: TurnActions
-    metrics: Metrics
-    inquiries: InquiryAnswers
-    policies: Policies
-    reverts: Reverts
-    sweep: Sweep
-    files: WorkspaceFiles
-
-    @classmethod
-    def build(
-        cls, settings: Settings, store: MongoStore, background: BackgroundTasks, sockets: SocketServer, tracer: Tracer
-    ) -> "Service":
-        rooms = Rooms(sockets)
+    def __init__(
+        self,
+        settings: Settings,
+        store: MongoStore,
+        background: BackgroundTasks,
+        sockets: SocketServer,
+        tracer: Tracer,
+    ) -> None:
+        self.settings = settings
+        self.store = store
+        self.background = background
+        self.sockets = sockets
+        self.passwords = Passwords()
+        self.login_limits = LoginLimits()
+        self.metrics = Metrics()
+        self.rooms = rooms = Rooms(sockets)
         orders = WorkOrders(store, settings)
-        policies = Policies(store, rooms, background)
-        inquiries = InquiryAnswers(store, rooms, policies, background)
-        side_effects = SideEffects(store, rooms, inquiries, background)
-        metrics = Metrics()
-        recorder = Recorder(store, rooms, side_effects, metrics, background, lambda turn: turns.on_turn_over(turn))
-        dispatcher = Dispatcher(store, rooms, orders, policies, recorder, background, tracer)
-        leases = Leases(store, rooms, orders, recorder, inquiries, policies)
-        turns = TurnActions(store, rooms, recorder, dispatcher, leases, background, tracer)
-        return cls(
-            settings=settings,
-            store=store,
-            passwords=Passwords(),
-            login_limits=LoginLimits(),
-            background=background,
-            sockets=sockets,
-            rooms=rooms,
-            dispatcher=dispatcher,
-            recorder=recorder,
-            leases=leases,
-            replay=Replay(sockets, store, recorder),
-            turns=turns,
-            metrics=metrics,
-            inquiries=inquiries,
-            policies=policies,
-            reverts=Reverts(store, rooms, dispatcher),
-            sweep=Sweep(store, recorder, dispatcher, leases, inquiries, turns),
-            files=WorkspaceFiles(store, rooms),
+        self.policies = Policies(store, rooms, background)
+        self.inquiries = InquiryAnswers(store, rooms, self.policies, background)
+        effects = SideEffects(store, rooms, self.inquiries, background)
+        self.recorder = Recorder(
+            store, rooms, effects, self.metrics, background, lambda turn: self.turns.on_turn_over(turn)
         )
+        self.dispatcher = Dispatcher(store, rooms, orders, self.policies, self.recorder, background, tracer)
+        self.leases = Leases(store, rooms, orders, self.recorder, self.inquiries, self.policies)
+        self.turns = TurnActions(store, rooms, self.recorder, self.dispatcher, self.leases, background, tracer)
+        self.replay = Replay(sockets, store, self.recorder)
+        self.reverts = Reverts(store, rooms, self.dispatcher)
+        self.sweep = Sweep(store, self.recorder, self.dispatcher, self.leases, self.inquiries, self.turns)
+        self.files = WorkspaceFiles(store, rooms)

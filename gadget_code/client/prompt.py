@@ -29,7 +29,7 @@ class PromptOptions:
     """A slug. Default: the newest project."""
     session: str | None = None
     """An id. Default: a new session."""
-    go_on: bool = False
+    continue_newest: bool = False
     """Use the project's newest session."""
     drone: str | None = None
     """A name. Default: any drone that is suitable."""
@@ -144,7 +144,7 @@ async def _session(api: ApiClient, options: PromptOptions) -> ChatSession:
         session = ChatSession.model_validate(await api.get(f"/sessions/{options.session}"))
         return await _changed(api, session, drone, options.level)
     project = await _id_of(api, "project", "slug", options.project)
-    if options.go_on:
+    if options.continue_newest:
         async for item in api.items("/sessions", project=project):
             return await _changed(api, ListedSession.model_validate(item), drone, options.level)
     provider, model = await _model(api, options.model)

@@ -9,7 +9,6 @@ from typing import Any
 
 from socketio.exceptions import ConnectionRefusedError as Refused
 
-from gadget_api.commands import DroneStatusChanged
 from gadget_api.errors import ErrorCode, GadgetError, NotAllowed, NotAuthenticated, TooMany
 from gadget_api.protocol import PROTOCOL_VERSION
 from gadget_api.tokens import TokenKind
@@ -120,7 +119,7 @@ class Connections:
         drone = await self._service.store.drones.connected(drone_id, sid)
         if drone is None:
             raise NotAuthenticated("This drone was removed; register it again.")
-        await self._service.rooms.emit_to_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
+        await self._service.rooms.emit_drone(drone)
 
     async def leave(self, sid: str, reason: str) -> None:
         """Handles `disconnect`."""
@@ -140,7 +139,7 @@ class Connections:
         try:
             drone = await self._service.store.drones.disconnected(drone_id, sid)
             if drone is not None:
-                await self._service.rooms.emit_to_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
+                await self._service.rooms.emit_drone(drone)
                 await self._service.leases.drone_lost(drone)
         except GadgetError as exc:
             log.warning("drone %s is offline; its status is updated later: %s", drone_id, exc.message)

@@ -246,7 +246,7 @@ class _DroneHandlers:
             if drone.turn is not None:
                 turn = await self._store.turns.find({"_id": drone.turn})
             else:  # the drone has reported meanwhile that it is free, so the mode belongs to no turn
-                await self._rooms.emit_to_user(drone.user, "droneStatus", c.DroneStatusChanged(drone=drone))
+                await self._rooms.emit_drone(drone)
         if turn is None:
             return
         changed = c.WorkspaceModeChanged(chat_session_id=turn.session, drone_id=drone_id, mode=ask.mode)
@@ -270,7 +270,7 @@ class _DroneHandlers:
             drone = await self._store.drones.report(drone_id, {**changes, "status": ask.status})
         if drone is None:
             return
-        await self._rooms.emit_to_user(drone.user, "droneStatus", c.DroneStatusChanged(drone=drone))
+        await self._rooms.emit_drone(drone)
         if ask.status is DroneStatus.AVAILABLE:
             # In the background: the drone's reply can be read only after this handler returns.
             self._service.background.start(self._restore_lock(drone), f"lock of drone {drone.id}")

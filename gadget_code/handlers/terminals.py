@@ -7,6 +7,7 @@ terminal's own session, and a terminal ends with its session.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from gadget_api import terminals as t
@@ -48,9 +49,9 @@ class IdeTerminals:
             "openTerminal": self.open,
             "attachTerminal": self.attach,
             "detachTerminal": self.detach,
-            "writeTerminal": self.write,
-            "resizeTerminal": self.resize,
-            "closeTerminal": self.close,
+            "writeTerminal": partial(self.forward, "writeTerminal"),
+            "resizeTerminal": partial(self.forward, "resizeTerminal"),
+            "closeTerminal": partial(self.forward, "closeTerminal"),
         }
 
     async def list(self, connection: Connection, ask: t.ListTerminals) -> t.TerminalList:
@@ -82,14 +83,10 @@ class IdeTerminals:
     async def detach(self, connection: Connection, ask: t.DetachTerminal) -> None:
         await self._leave(connection, ask.terminal_id)
 
-    async def write(self, connection: Connection, ask: t.WriteTerminal) -> None:
-        await self._rooms.call_drone(await self._drone(connection, ask), "writeTerminal", ask)
-
-    async def resize(self, connection: Connection, ask: t.ResizeTerminal) -> None:
-        await self._rooms.call_drone(await self._drone(connection, ask), "resizeTerminal", ask)
-
-    async def close(self, connection: Connection, ask: t.CloseTerminal) -> None:
-        await self._rooms.call_drone(await self._drone(connection, ask), "closeTerminal", ask)
+    async def forward(
+        self, event: str, connection: Connection, ask: t.WriteTerminal | t.ResizeTerminal | t.CloseTerminal
+    ) -> None:
+        await self._rooms.call_drone(await self._drone(connection, ask), event, ask)
 
     async def _drone(
         self, connection: Connection, ask: t.AttachTerminal | t.WriteTerminal | t.ResizeTerminal | t.CloseTerminal

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from contextlib import suppress
+from dataclasses import dataclass
 
-from gadget_api.commands import InquiryChanged, PutAnswer, SessionUpdated
+from gadget_api.commands import InquiryChanged, PutAnswer
 from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput, NotFound
 from gadget_api.inquiries import FOR_PROJECT, FOR_SESSION, Answer, Inquiry, InquiryKind, InquiryStatus
 from gadget_api.permissions import MAX_RULES, Decision, Rule, Rules
@@ -21,12 +22,12 @@ _LOOK_AGAIN_S = 0.1
 """Two seconds in all: a client sees an event at once, and it is stored a few milliseconds later."""
 
 
+@dataclass(frozen=True)
 class InquiryAnswers:
-    def __init__(self, store: MongoStore, rooms: Rooms, policies: Policies, background: BackgroundTasks) -> None:
-        self._store = store
-        self._rooms = rooms
-        self._policies = policies
-        self._background = background
+    store: MongoStore
+    rooms: Rooms
+    policies: Policies
+    background: BackgroundTasks
 
     async def answer(self, user: str, inquiry_id: str, answer: Answer) -> Inquiry:
         """Stores the user's answer; a majority has it when this returns. The first answer counts. The same answer again
@@ -36,9 +37,9 @@ class InquiryAnswers:
             raise InvalidInput(problem)
         if inquiry.status is InquiryStatus.PENDING:
             await self._check_rule_limit(inquiry, answer)
-        answered = await self._store.inquiries.answer(inquiry, answer)
+        answered = await self.store.inquiries.answer(inquiry, answer)
         if answered is None:
-            inquiry = await self._store.inquiries.owned(user, inquiry_id)
+            inquiry = await self.store.inquiries.owned(user, inquiry_id)
             if inquiry.status is not InquiryStatus.ANSWERED or inquiry.answer != answer:
                 raise Conflict(ErrorCode.INQUIRY_CLOSED, _closed(inquiry))
         else:
@@ -46,7 +47,7 @@ class InquiryAnswers:
             await self.emit_changed(inquiry)
         # Also for a repeated answer: the process that stored the first may have died before this.
         await self._save_rule(inquiry, answer)
-        self._background.start(self.deliver(inquiry), f"answer to inquiry {inquiry.id}")
+        self.background.start(self.deliver(inquiry), f"answer to inquiry {inquiry.id}")
         return inquiry
 
     async def _stored(self, user: str, inquiry_id: str) -> Inquiry:
@@ -54,62 +55,62 @@ class InquiryAnswers:
         NotFound."""
         for _ in range(_LOOKS):
             try:
-                return await self._store.inquiries.owned(user, inquiry_id)
+                return await self.store.inquiries.owned(user, inquiry_id)
             except NotFound:
                 await asyncio.sleep(_LOOK_AGAIN_S)
-        return await self._store.inquiries.owned(user, inquiry_id)
+        return await self.store.inquiries.owned(user, inquiry_id)
 
     async def emit_changed(self, inquiry: Inquiry) -> None:
         """Emits the inquiry's state to the user's clients."""
-        await self._rooms.emit_to_user(inquiry.user, "inquiryChanged", InquiryChanged(inquiry=inquiry))
+        await self.rooms.emit_to_user(inquiry.user, "inquiryChanged", InquiryChanged(inquiry=inquiry))
 
     async def deliver(self, inquiry: Inquiry) -> None:
         """Sends the answer to the turn's drone. When that fails, the drone gets it with its next connection."""
-        turn = await self._store.turns.find({"_id": inquiry.turn})
+        turn = await self.store.turns.find({"_id": inquiry.turn})
         if turn is None or turn.status.is_over or turn.drone is None or inquiry.answer is None:
             return
         message = PutAnswer(turn_id=turn.id, inquiry_id=inquiry.id, status=inquiry.status, answer=inquiry.answer)
         try:
-            await self._rooms.call_drone(turn.drone, "answerInquiry", message)
+            await self.rooms.call_drone(turn.drone, "answerInquiry", message)
         except GadgetError as exc:
             log.info("an answer to turn %s is delivered later: %s", turn.id, exc.message)
 
     async def redeliver(self, turn: ChatTurn) -> None:
         """Sends unconfirmed answers again to a drone that reconnected or has just taken the turn. The drone ignores
         duplicates."""
-        for inquiry in await self._store.inquiries.undelivered_to(turn):
+        for inquiry in await self.store.inquiries.undelivered_to(turn):
             await self.deliver(inquiry)
 
     async def check(self) -> None:
         """Expires overdue inquiries, delivers answers that have not arrived, withdraws inquiries of turns that are
         over, and resolves what a dead process left."""
-        for inquiry in await self._store.inquiries.overdue():
-            expired = await self._store.inquiries.expire(inquiry)
+        for inquiry in await self.store.inquiries.overdue():
+            expired = await self.store.inquiries.expire(inquiry)
             if expired is not None:
                 await self.emit_changed(expired)
-        for inquiry in await self._store.inquiries.undelivered():
-            self._background.start(self.deliver(inquiry), f"answer to inquiry {inquiry.id}")
-        for turn_id in await self._store.inquiries.open_turns():
-            turn = await self._store.turns.find({"_id": turn_id})
+        for inquiry in await self.store.inquiries.undelivered():
+            self.background.start(self.deliver(inquiry), f"answer to inquiry {inquiry.id}")
+        for turn_id in await self.store.inquiries.open_turns():
+            turn = await self.store.turns.find({"_id": turn_id})
             if turn is not None and turn.status.is_over:
                 await self.withdraw(turn)
-        for inquiry, seq in await self._store.inquiries.unconfirmed():
+        for inquiry, seq in await self.store.inquiries.unconfirmed():
             await self._resolve_unconfirmed(inquiry, seq)
 
     async def withdraw(self, turn: ChatTurn) -> None:
         """Withdraws the inquiries of a turn that is over."""
-        for inquiry in await self._store.inquiries.withdraw(turn):
+        for inquiry in await self.store.inquiries.withdraw(turn):
             await self.emit_changed(inquiry)
 
     async def _resolve_unconfirmed(self, inquiry: Inquiry, seq: int) -> None:
-        turn = await self._store.turns.find({"_id": inquiry.turn})
+        turn = await self.store.turns.find({"_id": inquiry.turn})
         if turn is None or turn.last_seq < seq:
             return
-        events = await self._store.events.after(turn.id, seq - 1, up_to=seq, limit=1)
+        events = await self.store.events.after(turn.id, seq - 1, up_to=seq, limit=1)
         if any(event.type == "inquiryAsked" and inquiry.id in event.body for event in events):
-            await self._store.inquiries.confirm([inquiry.id])
+            await self.store.inquiries.confirm([inquiry.id])
             await self.emit_changed(inquiry)
-        elif (disowned := await self._store.inquiries.retract(inquiry)) is not None:
+        elif (disowned := await self.store.inquiries.retract(inquiry)) is not None:
             await self.emit_changed(disowned)
 
     async def _check_rule_limit(self, inquiry: Inquiry, answer: Answer) -> None:
@@ -122,33 +123,33 @@ class InquiryAnswers:
             raise InvalidInput(f"This {answer.choice} has {MAX_RULES} rules already; remove some, or answer once.")
 
     async def _rules(self, inquiry: Inquiry, answer: Answer) -> Rules:
-        session = await self._store.sessions.owned(inquiry.user, inquiry.session)
+        session = await self.store.sessions.owned(inquiry.user, inquiry.session)
         if answer.choice == FOR_SESSION:
             return session.rules
-        return (await self._store.projects.owned(inquiry.user, session.project)).rules
+        return (await self.store.projects.owned(inquiry.user, session.project)).rules
 
     async def _save_rule(self, inquiry: Inquiry, answer: Answer) -> None:
         """Saves the rule of an approval for longer than once, and what a project trusts."""
         if inquiry.kind is InquiryKind.TRUST and answer.choice == FOR_PROJECT and inquiry.trust is not None:
             with suppress(NotFound):
-                session = await self._store.sessions.owned(inquiry.user, inquiry.session)
-                await self._store.projects.trust(session.project, inquiry.trust)
-                await self._policies.changed({"user": session.user, "project": session.project})
+                session = await self.store.sessions.owned(inquiry.user, inquiry.session)
+                await self.store.projects.trust(session.project, inquiry.trust)
+                await self.policies.changed({"user": session.user, "project": session.project})
             return
         rule = _rule_of(inquiry, answer)
         if rule is None:
             return
         try:
-            session = await self._store.sessions.owned(inquiry.user, inquiry.session)
+            session = await self.store.sessions.owned(inquiry.user, inquiry.session)
         except NotFound:
             return
         if answer.choice == FOR_SESSION:
-            changed = await self._store.sessions.add_rule(session.id, rule)
+            changed = await self.store.sessions.add_rule(session.id, rule)
             if changed is not None:
-                await self._rooms.emit_to_user(inquiry.user, "sessionUpdated", SessionUpdated(session=changed))
-                await self._policies.changed({"user": session.user, "session": session.id})
-        elif await self._store.projects.add_rule(session.project, rule) is not None:
-            await self._policies.changed({"user": session.user, "project": session.project})
+                await self.rooms.emit_session(changed)
+                await self.policies.changed({"user": session.user, "session": session.id})
+        elif await self.store.projects.add_rule(session.project, rule) is not None:
+            await self.policies.changed({"user": session.user, "project": session.project})
 
 
 def _rule_of(inquiry: Inquiry, answer: Answer) -> Rule | None:

@@ -131,8 +131,7 @@ class Recorder:
             if stream is not None and self._is_current(stream, socket, turn.epoch):
                 return
             await self.close_stream(turn.id)
-            at_work = {"_id": turn.id, "epoch": turn.epoch, "drone": drone, "status": ChatTurnStatus.PROCESSING}
-            now = await self._store.turns.find(at_work)
+            now = await self._store.turns.find(_still_running(turn, drone))
             if now is not None:
                 await self._open(socket, now)
 
@@ -367,8 +366,7 @@ class Recorder:
         self._drop(stream)
         turn = stream.turn
         assert turn.drone is not None
-        at_work = {"_id": turn.id, "epoch": turn.epoch, "drone": turn.drone, "status": ChatTurnStatus.PROCESSING}
-        now = await self._store.turns.find(at_work)
+        now = await self._store.turns.find(_still_running(turn, turn.drone))
         if now is None:
             await self.revoke(turn.drone, turn.id, ErrorCode.STALE_EPOCH, _NEW_OWNER)
         else:  # the drone's events come through another process by now
@@ -399,6 +397,10 @@ class Recorder:
     async def revoke(self, drone: str, turn: str, code: ErrorCode, message: str) -> None:
         """Tells the drone that it does not own the turn any more."""
         await self._rooms.emit_to_drone(drone, "turnRevoked", TurnRevoked(turn_id=turn, code=code, message=message))
+
+
+def _still_running(turn: ChatTurn, drone: str) -> dict[str, Any]:
+    return {"_id": turn.id, "epoch": turn.epoch, "drone": drone, "status": ChatTurnStatus.PROCESSING}
 
 
 def _is_own(event: InquiryAsked, turn: ChatTurn) -> bool:

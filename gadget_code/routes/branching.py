@@ -6,7 +6,6 @@ from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
 from gadget_api.checkpoints import Diff, NewRevert, Reverted
-from gadget_api.commands import SessionUpdated
 from gadget_api.search import SearchPage
 from gadget_api.sessions import ChatSession, NewFork
 from gadget_code.routes.access import DEFAULT_LIMIT, IdeCaller, Limit, WithService
@@ -36,7 +35,7 @@ async def fork_session(session_id: str, new: NewFork, caller: IdeCaller, service
     """Creates an independent session with this one's turns up to one of them."""
     source = await service.store.sessions.owned(caller.user, session_id)
     forked = await fork(service.store, source, new.turn, new.name)
-    await service.rooms.emit_to_user(caller.user, "sessionUpdated", SessionUpdated(session=forked))
+    await service.rooms.emit_session(forked)
     return forked
 
 

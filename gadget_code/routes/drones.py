@@ -4,7 +4,6 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from gadget_api.commands import DroneStatusChanged
 from gadget_api.drones import DroneChanges, DroneRegistration, DroneStatus, NewDroneToken, NewRegistration, Registered
 from gadget_api.errors import Conflict, ErrorCode, NotAllowed
 from gadget_api.ids import new_id
@@ -146,7 +145,7 @@ async def change_drone(
     drone_id: str, changes: DroneChanges, caller: IdeCaller, service: WithService
 ) -> DroneRegistration:
     drone = await service.store.drones.change({"_id": drone_id, "user": caller.user}, changes)
-    await service.rooms.emit_to_user(caller.user, "droneStatus", DroneStatusChanged(drone=drone))
+    await service.rooms.emit_drone(drone)
     return drone
 
 

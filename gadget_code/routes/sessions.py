@@ -4,9 +4,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header
 
-from gadget_api.commands import NewTurn, SessionUpdated
+from gadget_api.commands import NewTurn
 from gadget_api.drones import DroneStatus
-from gadget_api.errors import Conflict, ErrorCode, NotFound
+from gadget_api.errors import NotFound
 from gadget_api.history import HistoryPage
 from gadget_api.ids import new_id
 from gadget_api.model import utc_now
@@ -18,6 +18,7 @@ from gadget_api.terminals import CloseTerminals
 from gadget_api.turns import ChatTurn, ChatTurnStatus
 from gadget_code.routes.access import DEFAULT_LIMIT, CurrentUser, DroneCaller, IdeCaller, Limit, WithService
 from gadget_code.service import Service
+from gadget_code.sessions.claims import check_idle
 from gadget_code.sessions.deletion import delete_content
 from gadget_code.sessions.history import history_page
 from gadget_code.store.latest_turns import latest_turns
@@ -57,7 +58,7 @@ async def create_session(new: NewSession, caller: IdeCaller, user: CurrentUser, 
     given = {**dict(new), "name": new.name or NAMELESS, "level": level, "mode": mode_of(level)}
     session = ChatSession(id=new_id(), created_at=utc_now(), user=caller.user, wants_title=new.name is None, **given)
     await service.store.sessions.insert(session)
-    await service.rooms.emit_to_user(caller.user, "sessionUpdated", SessionUpdated(session=session))
+    await service.rooms.emit_session(session)
     return session
 
 
@@ -90,7 +91,7 @@ async def change_session(
     session = await sessions.update({"_id": session_id, "user": caller.user}, given) if given else before
     if session is None:
         raise NotFound("session")
-    await service.rooms.emit_to_user(caller.user, "sessionUpdated", SessionUpdated(session=session))
+    await service.rooms.emit_session(session)
     if changes.archived:
         await _close_terminals(service, session)
     if (session.level, session.rules) != (before.level, before.rules):
@@ -103,8 +104,7 @@ async def change_session(
 async def delete_session(session_id: str, caller: IdeCaller, service: WithService) -> None:
     """Deletes the session with all its turns. Refused while a turn waits or runs."""
     session = await service.store.sessions.owned(caller.user, session_id)
-    if await service.store.turns.unfinished({"user": session.user, "session": session.id}):
-        raise Conflict(ErrorCode.TURN_NOT_RUNNING, "A turn of this session is not over; cancel it first.")
+    await check_idle(service.store, session)
     await service.store.sessions.delete(caller.user, session.id)
     await _close_terminals(service, session)
     await delete_content(service.store, caller.user, session.id)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from gadget_api.checkpoints import CheckpointId, Diff, NewRevert, Revert, Reverted, RevertScope
-from gadget_api.commands import DiffRead, FilesRestored, ReadDiff, RestoreFiles, SessionUpdated
+from gadget_api.commands import DiffRead, FilesRestored, ReadDiff, RestoreFiles
 from gadget_api.drones import DroneRegistration
 from gadget_api.errors import Conflict, ErrorCode, NotFound, Unavailable
 from gadget_api.sessions import ChatSession
@@ -79,7 +79,7 @@ class Reverts:
             restored = await self._restore_for(claim, files) if files is not None else None
             await self._write(claim, {}, inc={"historyVersion": 1})
             turns = await self.store.turns.unmark_reverted(session.id, revert.turn, revert.at)
-            await self._tell(await self._write(claim, {"revert": None}))
+            await self.rooms.emit_session(await self._write(claim, {"revert": None}))
         await self._emit_turns(turns)
         return _answer(turns, restored)
 
@@ -178,7 +178,7 @@ class Reverts:
     async def _note(self, claim: Claim, revert: Revert) -> None:
         """Stores the revert, and raises `historyVersion`, which invalidates the drones' caches of the history."""
         changes = {"revert": revert.model_dump(), "store.revertedAfter": claim.newest}
-        await self._tell(await self._write(claim, changes, inc={"historyVersion": 1}))
+        await self.rooms.emit_session(await self._write(claim, changes, inc={"historyVersion": 1}))
 
     async def _write(self, claim: Claim, changes: Mapping[str, Any], **operators: Mapping[str, Any]) -> ChatSession:
         """Updates the session while the claim holds."""
@@ -196,11 +196,7 @@ class Reverts:
     async def _discard_redo(self, session: ChatSession, revert: Revert) -> None:
         """Clears the redo after a prompt that arrived during the revert: at that time there was nothing to clear."""
         ended = await self.store.sessions.update({"_id": session.id, "revert.at": revert.at}, {"revert": None})
-        if ended is not None:
-            await self._tell(ended)
-
-    async def _tell(self, session: ChatSession) -> None:
-        await self.rooms.emit_to_user(session.user, "sessionUpdated", SessionUpdated(session=session))
+        await self.rooms.emit_session(ended)
 
     async def _emit_turns(self, turns: list[ChatTurn]) -> None:
         for turn in turns[-20:]:  # as many as a client shows; it requests the others

@@ -6,9 +6,11 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from gadget_api.commands import TurnStatus
+from gadget_api.commands import DroneStatusChanged, SessionUpdated, TurnStatus
+from gadget_api.drones import DroneRegistration
 from gadget_api.errors import Conflict, ErrorCode, ErrorInfo, Unavailable
 from gadget_api.model import WireModel
+from gadget_api.sessions import ChatSession
 from gadget_api.terminals import TerminalOutput
 from gadget_api.turns import ChatTurn
 from gadget_code.sockets.server import SocketServer
@@ -60,6 +62,16 @@ class Rooms:
         """Emits the turn's status to every IDE connection of its user."""
         if turn is not None:
             await self.emit_to_user(turn.user, "turnStatus", TurnStatus(turn=turn))
+
+    async def emit_session(self, session: ChatSession | None) -> None:
+        """Emits the session to every IDE connection of its user."""
+        if session is not None:
+            await self.emit_to_user(session.user, "sessionUpdated", SessionUpdated(session=session))
+
+    async def emit_drone(self, drone: DroneRegistration | None) -> None:
+        """Emits the drone's status to every IDE connection of its user."""
+        if drone is not None:
+            await self.emit_to_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
 
     async def relay(self, session: str, event: str, payload: dict[str, Any]) -> None:
         """Emits a turn's event to every watcher of the session."""

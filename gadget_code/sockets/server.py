@@ -145,13 +145,16 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
 
     def is_open(self, sid: str) -> bool:
         """Returns whether this process has the connection of `sid`, and it is open."""
-        socket = self.eio.sockets.get(self.manager.eio_sid_from_sid(sid, "/"))
-        return socket is not None and not socket.closed
+        return self._open_socket(sid) is not None
+
+    def _open_socket(self, sid: str) -> FrameSocket | None:
+        socket: FrameSocket | None = self.eio.sockets.get(self.manager.eio_sid_from_sid(sid, "/"))
+        return None if socket is None or socket.closed else socket
 
     def put(self, sid: str, event: str, payload: dict[str, Any]) -> None:
         """Queues an event for one socket of this process without an await, so that nothing comes between two calls."""
-        socket = self.eio.sockets.get(self.manager.eio_sid_from_sid(sid, "/"))
-        if socket is not None and not socket.closed:
+        socket = self._open_socket(sid)
+        if socket is not None:
             socket.queue.put_nowait(self.frame(event, payload))
 
     def frame(self, event: str, payload: dict[str, Any]) -> EngineFrame:
@@ -192,8 +195,8 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
         """Waits until less than `below_bytes` are queued for `sid`. Returns False when it is gone, or was aborted
         because it does not read."""
         while True:
-            socket = self.eio.sockets.get(self.manager.eio_sid_from_sid(sid, "/"))
-            if socket is None or socket.closed:
+            socket = self._open_socket(sid)
+            if socket is None:
                 return False
             if socket.queue.unsent_bytes < below_bytes:
                 return True

@@ -5,7 +5,6 @@ import logging
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -69,47 +68,27 @@ INDEXES: Mapping[str, Sequence[IndexModel]] = {
 }
 
 
-@dataclass(frozen=True)
 class MongoStore:
     """All collections, each behind its own class."""
 
-    database: AsyncDatabase[Document]
-    users: UserStore
-    tokens: TokenStore
-    projects: ProjectStore
-    providers: ProviderStore
-    drones: DroneStore
-    sessions: SessionStore
-    turns: TurnStore
-    events: EventStore
-    blobs: BlobStore
-    inquiries: InquiryStore
-    images: ImageStore
-    quota: Quota
-    install: InstallStore
-
-    @classmethod
-    def of(
-        cls, database: AsyncDatabase[Document], vault: Vault, keep_deltas: timedelta | None, storage_bytes: int
-    ) -> "MongoStore":
+    def __init__(
+        self, database: AsyncDatabase[Document], vault: Vault, keep_deltas: timedelta | None, storage_bytes: int
+    ) -> None:
         """`storage_bytes`: each user's limit for blobs and images."""
-        quota = Quota(database, storage_bytes)
-        return cls(
-            database=database,
-            users=UserStore(database.users),
-            tokens=TokenStore(database.tokens),
-            projects=ProjectStore(database.projects),
-            providers=ProviderStore(database.providers, database.provider_keys, vault),
-            drones=DroneStore(database.drones),
-            sessions=SessionStore(database.sessions),
-            turns=TurnStore(database.turns),
-            events=EventStore(database.events, keep_deltas),
-            blobs=BlobStore(database.blobs, quota),
-            inquiries=InquiryStore(database.inquiries),
-            images=ImageStore(database.images, quota),
-            quota=quota,
-            install=InstallStore(database.install),
-        )
+        self.database = database
+        self.quota = quota = Quota(database, storage_bytes)
+        self.users = UserStore(database.users)
+        self.tokens = TokenStore(database.tokens)
+        self.projects = ProjectStore(database.projects)
+        self.providers = ProviderStore(database.providers, database.provider_keys, vault)
+        self.drones = DroneStore(database.drones)
+        self.sessions = SessionStore(database.sessions)
+        self.turns = TurnStore(database.turns)
+        self.events = EventStore(database.events, keep_deltas)
+        self.blobs = BlobStore(database.blobs, quota)
+        self.inquiries = InquiryStore(database.inquiries)
+        self.images = ImageStore(database.images, quota)
+        self.install = InstallStore(database.install)
 
     async def make_indexes(self) -> None:
         for name, indexes in INDEXES.items():
@@ -210,7 +189,7 @@ async def _connected(settings: Settings, url: str) -> AsyncIterator[MongoStore]:
             read_concern=ReadConcern("majority"),
             read_preference=ReadPreference.PRIMARY,
         )
-        store = MongoStore.of(database, vault, settings.keep_deltas, settings.storage_mb * MB)
+        store = MongoStore(database, vault, settings.keep_deltas, settings.storage_mb * MB)
         try:
             answer = await client.admin.command("hello")
             if not answer.get("setName"):

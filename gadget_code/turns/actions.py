@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from gadget_api.commands import CancelTurn, SessionUpdated
+from gadget_api.commands import CancelTurn
 from gadget_api.drones import DroneStatus
 from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput, NotFound, TooLarge, TooMany
 from gadget_api.ids import new_id
@@ -103,8 +103,7 @@ class TurnActions:
         # After the turn is stored: a revert that runs at the same time looks for turns after it has stored itself.
         ends = {"_id": session.id, "$or": [{"revert": {"$ne": None}}, {"archivedAt": {"$ne": None}}]}
         changed = await self.store.sessions.update(ends, {"revert": None, "archivedAt": None})
-        if changed is not None:
-            await self.rooms.emit_to_user(changed.user, "sessionUpdated", SessionUpdated(session=changed))
+        await self.rooms.emit_session(changed)
 
     async def reorder(self, user: str, session_id: str, prompts: Sequence[str]) -> list[ChatTurn]:
         """Puts these prompts first in the session's queue, in this order, and returns the queue. Raises Conflict when

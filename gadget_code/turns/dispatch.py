@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gadget_api.commands import DroneStatusChanged, ProcessWorkOrder, SessionUpdated
+from gadget_api.commands import ProcessWorkOrder
 from gadget_api.drones import DroneRegistration, DroneStatus
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.sessions import ChatSession
@@ -156,17 +156,14 @@ class Dispatcher:
                 return None
             return refused, WaitReason(Waiting.DRONE_REFUSED, f"{drone.name}: {exc.message}")
         await self._rooms.emit_turn(started)
-        await self._rooms.emit_to_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
+        await self._rooms.emit_drone(drone)
         if session.workspace_id != drone.workspace_id:
             moved = await self._store.sessions.update({"_id": session.id}, {"workspaceId": drone.workspace_id})
-            if moved is not None:
-                await self._rooms.emit_to_user(moved.user, "sessionUpdated", SessionUpdated(session=moved))
+            await self._rooms.emit_session(moved)
         return None
 
     async def _give_back(self, drone: DroneRegistration, turn: ChatTurn) -> None:
-        released = await self._store.drones.release(drone.id, turn.id)
-        if released is not None:
-            await self._rooms.emit_to_user(released.user, "droneStatus", DroneStatusChanged(drone=released))
+        await self._rooms.emit_drone(await self._store.drones.release(drone.id, turn.id))
 
 
 def candidate_drones(

@@ -7,16 +7,15 @@ it. The turn's epoch is the fencing token: a new owner raises it, and events of 
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gadget_api.commands import (
     CrashRecoveryResponse,
-    DroneStatusChanged,
     PutSteer,
     RecoveryAction,
     RequestCrashRecovery,
     SessionLockChanged,
-    SessionUpdated,
 )
 from gadget_api.drones import DroneRegistration, DroneStatus
 from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput
@@ -37,31 +36,23 @@ _MOVED = (
 )
 
 
+@dataclass(frozen=True)
 class Leases:
-    def __init__(
-        self,
-        store: MongoStore,
-        rooms: Rooms,
-        orders: WorkOrders,
-        recorder: Recorder,
-        inquiries: InquiryAnswers,
-        policies: Policies,
-    ) -> None:
-        self._store = store
-        self._rooms = rooms
-        self._orders = orders
-        self._inquiries = inquiries
-        self._policies = policies
-        self._recorder = recorder
+    store: MongoStore
+    rooms: Rooms
+    orders: WorkOrders
+    recorder: Recorder
+    inquiries: InquiryAnswers
+    policies: Policies
 
     async def drone_lost(self, drone: DroneRegistration) -> None:
         """Stores that the turn of a disconnected drone waits for it."""
-        for turn in await self._store.turns.running_on(drone):
+        for turn in await self.store.turns.running_on(drone):
             await self._wait_for_drone(turn, drone)
 
     async def begin(self, drone: str, turn_id: str, epoch: int | None) -> ChatTurn:
         """Marks the turn as begun by the drone. Raises Conflict when it is not the drone's turn under this epoch."""
-        turn = await self._store.turns.begin(turn_id, drone, epoch)
+        turn = await self.store.turns.begin(turn_id, drone, epoch)
         if turn is None:
             raise Conflict(ErrorCode.STALE_EPOCH, "This turn has continued without this drone.")
         return turn
@@ -69,12 +60,12 @@ class Leases:
     async def drone_working(self, drone: DroneRegistration) -> None:
         """Handles a drone that reports to be at work: sends its turn's policy, messages and answers. Tells the drone
         when the turn has another owner."""
-        turns = await self._store.turns.running_on(drone)
+        turns = await self.store.turns.running_on(drone)
         for turn in turns:
             await self._resume_contact(turn)
-        named = await self._store.drones.find({"_id": drone.id})
+        named = await self.store.drones.find({"_id": drone.id})
         if named is not None and named.turn is not None and all(turn.id != named.turn for turn in turns):
-            await self._recorder.revoke(
+            await self.recorder.revoke(
                 drone.id, named.turn, ErrorCode.TURN_OVER, "This turn has continued without this drone."
             )
 
@@ -84,12 +75,12 @@ class Leases:
 
     async def _resume_contact(self, turn: ChatTurn, *, begins: bool = False) -> None:
         try:
-            await self._policies.send(turn, begins=begins)  # first: the policy may allow less now
+            await self.policies.send(turn, begins=begins)  # first: the policy may allow less now
         except GadgetError as exc:
             log.info("the policy of turn %s was not sent: %s", turn.id, exc.message)
         await self._mark_working(turn)
         if turn.last_seq:  # else it has asked nothing
-            await self._inquiries.redeliver(turn)
+            await self.inquiries.redeliver(turn)
 
     async def drone_free(self, drone_id: str, changes: dict[str, Any]) -> DroneRegistration | None:
         """Handles a drone that reports to be free. Returns None when the report is older than an offer; the drone
@@ -97,51 +88,46 @@ class Leases:
 
         A turn of this drone was lost with its workspace's files, and is dispatched again.
         """
-        drone = await self._store.drones.find({"_id": drone_id})
+        drone = await self.store.drones.find({"_id": drone_id})
         if drone is None:
             return None
-        if turns := await self._store.turns.running_on(drone):
-            offered = await self._store.drones.recent_claim(drone_id)
+        if turns := await self.store.turns.running_on(drone):
+            offered = await self.store.drones.recent_claim(drone_id)
             if any(turn.id == offered for turn in turns):
                 return None
             await self._requeue(turns)
-        return await self._store.drones.free(drone, changes)
+        return await self.store.drones.free(drone, changes)
 
     async def _requeue(self, turns: Sequence[ChatTurn]) -> None:
         for turn in turns:
             if turn.cancel_requested:
-                await self._recorder.cancel(turn)  # cancelled before its drone died
+                await self.recorder.cancel(turn)  # cancelled before its drone died
                 continue
-            await self._recorder.close_stream(turn.id)
+            await self.recorder.close_stream(turn.id)
             changes = {
                 "drone": None,
                 "waiting": Waiting.DRONE,
                 "statusReason": "The drone has lost the turn; it is dispatched again.",
             }
-            queued = await self._store.turns.move(turn, REQUEUE, ChatTurnStatus.QUEUED, changes)
-            if queued is not None:
-                await self._rooms.emit_turn(queued)
+            await self.rooms.emit_turn(await self.store.turns.move(turn, REQUEUE, ChatTurnStatus.QUEUED, changes))
 
     async def recover(self, drone_id: str, ask: RequestCrashRecovery) -> CrashRecoveryResponse:
         """Decides what the drone does with a turn that a crash left in its workspace."""
-        await self._recorder.close_stream(ask.turn_id)
-        turn = await self._store.turns.find(
-            {"_id": ask.turn_id, "drone": drone_id, "status": ChatTurnStatus.PROCESSING}
-        )
+        await self.recorder.close_stream(ask.turn_id)
+        turn = await self.store.turns.find({"_id": ask.turn_id, "drone": drone_id, "status": ChatTurnStatus.PROCESSING})
         if turn is not None and turn.cancel_requested:
-            await self._recorder.cancel(turn)  # cancelled before its drone died
+            await self.recorder.cancel(turn)  # cancelled before its drone died
             turn = None
         if turn is not None:
             changes = {"waiting": None, "statusReason": None}
-            turn = await self._store.turns.move(turn, RECOVER, ChatTurnStatus.PROCESSING, changes)
+            turn = await self.store.turns.move(turn, RECOVER, ChatTurnStatus.PROCESSING, changes)
         if turn is None:
             discard = RecoveryAction.DISCARD
             return CrashRecoveryResponse(turn_id=ask.turn_id, action=discard, question=ask.question)
-        order = await self._orders.build(turn, await self._store.sessions.owned(turn.user, turn.session))
-        drone = await self._store.drones.report(drone_id, {"turn": turn.id, "status": DroneStatus.BUSY})
-        if drone is not None:
-            await self._rooms.emit_to_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
-        await self._rooms.emit_turn(turn)
+        order = await self.orders.build(turn, await self.store.sessions.owned(turn.user, turn.session))
+        busy = {"turn": turn.id, "status": DroneStatus.BUSY}
+        await self.rooms.emit_drone(await self.store.drones.report(drone_id, busy))
+        await self.rooms.emit_turn(turn)
         return CrashRecoveryResponse(
             turn_id=turn.id,
             # A journal that is behind the store cannot be resumed: rebuild from the stored steps.
@@ -155,20 +141,20 @@ class Leases:
     async def move(self, user: str, turn_id: str, drone_id: str | None) -> ChatTurn:
         """Takes the turn from its lost drone, so that another continues from its last step. Raises Conflict,
         NotFound."""
-        turn = await self._store.turns.owned(user, turn_id)
-        target = await self._store.drones.owned(user, drone_id) if drone_id is not None else None
+        turn = await self.store.turns.owned(user, turn_id)
+        target = await self.store.drones.owned(user, drone_id) if drone_id is not None else None
         if turn.status.is_over:
             raise Conflict(ErrorCode.TURN_OVER, "This turn is over already.")
         if turn.status is ChatTurnStatus.QUEUED:
             raise Conflict(ErrorCode.TURN_NOT_RUNNING, "This turn waits for a drone; choose one for its session.")
-        lost = await self._store.drones.find({"_id": turn.drone})
+        lost = await self.store.drones.find({"_id": turn.drone})
         if lost is not None and lost.status is not DroneStatus.OFFLINE:
             raise Conflict(
                 ErrorCode.DRONE_BUSY, f"{lost.name} is connected and works on this turn; cancel it, or wait."
             )
         if target is not None and target.id == turn.drone:
             raise InvalidInput(f"{target.name} is the drone that was lost; choose another.")
-        await self._recorder.close_stream(turn.id)
+        await self.recorder.close_stream(turn.id)
         await self._choose_drone(turn, target)
         changes = {
             "drone": None,
@@ -178,10 +164,10 @@ class Leases:
         }
         note = Steer(steer_id=f"moved-{turn.epoch}", content=_MOVED, origin=SteerOrigin.SERVICE)
         push = {"push": {"steers": note.model_dump()}} if turn.last_seq else {}
-        moved = await self._store.turns.move(turn, MOVE, ChatTurnStatus.QUEUED, changes, **push)
+        moved = await self.store.turns.move(turn, MOVE, ChatTurnStatus.QUEUED, changes, **push)
         if moved is None:
             raise Conflict(ErrorCode.TURN_NOT_RUNNING, "The turn is being moved; try again.", retryable=True)
-        await self._rooms.emit_turn(moved)
+        await self.rooms.emit_turn(moved)
         return moved
 
     async def deliver(self, turn: ChatTurn, steer: Steer) -> None:
@@ -190,14 +176,14 @@ class Leases:
             return
         message = PutSteer(turn_id=turn.id, **dict(steer))
         try:
-            await self._rooms.call_drone(turn.drone, "steerTurn", message)
+            await self.rooms.call_drone(turn.drone, "steerTurn", message)
         except GadgetError as exc:
             log.info("a message to turn %s is delivered later: %s", turn.id, exc.message)
 
     async def check(self) -> None:
         """Checks every processing turn: whether its drone is connected, and works on it."""
-        turns = await self._store.turns.unfinished({"status": ChatTurnStatus.PROCESSING})
-        drones = await self._store.drones.by_id({turn.drone for turn in turns if turn.drone is not None})
+        turns = await self.store.turns.unfinished({"status": ChatTurnStatus.PROCESSING})
+        drones = await self.store.drones.by_id({turn.drone for turn in turns if turn.drone is not None})
         for turn in turns:
             drone = drones.get(turn.drone or "")
             if drone is None or drone.status is DroneStatus.OFFLINE:
@@ -214,23 +200,19 @@ class Leases:
         )
         if (turn.waiting, turn.status_reason) == (Waiting.DRONE_LOST, reason):
             return
-        waiting = await self._store.turns.wait_for(turn, Waiting.DRONE_LOST, reason)
-        if waiting is not None:
-            await self._rooms.emit_turn(waiting)
+        await self.rooms.emit_turn(await self.store.turns.wait_for(turn, Waiting.DRONE_LOST, reason))
 
     async def _mark_working(self, turn: ChatTurn) -> None:
         for steer in turn.steers:  # the drone ignores duplicates
             await self.deliver(turn, steer)
         if turn.waiting is not Waiting.DRONE_LOST:
             return
-        goes_on = await self._store.turns.wait_for(turn, None, None)
-        if goes_on is not None:
-            await self._rooms.emit_turn(goes_on)
+        await self.rooms.emit_turn(await self.store.turns.wait_for(turn, None, None))
 
     async def _choose_drone(self, turn: ChatTurn, target: DroneRegistration | None) -> None:
         """Replaces the lost drone in the session by the chosen one."""
         lost = turn.drone
-        session = await self._store.sessions.owned(turn.user, turn.session)
+        session = await self.store.sessions.owned(turn.user, turn.session)
         changes: dict[str, object] = {}
         if target is not None:
             changes["drone"] = target.id
@@ -240,9 +222,9 @@ class Leases:
             changes["lock"] = None
         if not changes:
             return
-        changed = await self._store.sessions.update({"_id": session.id}, changes)
+        changed = await self.store.sessions.update({"_id": session.id}, changes)
         if changed is not None:
-            await self._rooms.emit_to_user(changed.user, "sessionUpdated", SessionUpdated(session=changed))
+            await self.rooms.emit_session(changed)
             if "lock" in changes:
                 unlocked = SessionLockChanged(chat_session_id=changed.id, lock=None)
-                await self._rooms.emit_to_user(changed.user, "sessionLock", unlocked)
+                await self.rooms.emit_to_user(changed.user, "sessionLock", unlocked)

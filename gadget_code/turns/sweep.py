@@ -4,6 +4,7 @@ so every web process may sweep."""
 import asyncio
 import logging
 import time
+from dataclasses import dataclass
 from datetime import timedelta
 
 from gadget_api.errors import GadgetError
@@ -21,22 +22,14 @@ _RENEWAL_S = 10.0
 """Within this time after an outage of the database, every web process has renewed its drones' leases."""
 
 
+@dataclass(frozen=True)
 class Sweep:
-    def __init__(
-        self,
-        store: MongoStore,
-        recorder: Recorder,
-        dispatcher: Dispatcher,
-        leases: Leases,
-        inquiries: InquiryAnswers,
-        actions: TurnActions,
-    ) -> None:
-        self._store = store
-        self._recorder = recorder
-        self._dispatcher = dispatcher
-        self._leases = leases
-        self._inquiries = inquiries
-        self._actions = actions
+    store: MongoStore
+    recorder: Recorder
+    dispatcher: Dispatcher
+    leases: Leases
+    inquiries: InquiryAnswers
+    actions: TurnActions
 
     async def run(self) -> None:
         """Runs as long as the service."""
@@ -45,14 +38,14 @@ class Sweep:
             begun = time.monotonic()
             try:
                 if begun >= trusted_from:
-                    await self._leases.check()
-                for turn in await self._store.turns.cancel_overdue(timedelta(seconds=CANCEL_S)):
-                    await self._recorder.cancel(turn)
-                for turn in await self._store.turns.ended_with_steers():
-                    await self._actions.submit_steers(turn)
-                await self._inquiries.check()
-                for user in await self._store.turns.users_with_queued():
-                    self._dispatcher.kick(user)
+                    await self.leases.check()
+                for turn in await self.store.turns.cancel_overdue(timedelta(seconds=CANCEL_S)):
+                    await self.recorder.cancel(turn)
+                for turn in await self.store.turns.ended_with_steers():
+                    await self.actions.submit_steers(turn)
+                await self.inquiries.check()
+                for user in await self.store.turns.users_with_queued():
+                    self.dispatcher.kick(user)
             except GadgetError as exc:
                 log.warning("the sweep failed and is repeated: %s", exc.message)
                 trusted_from = time.monotonic() + _RENEWAL_S

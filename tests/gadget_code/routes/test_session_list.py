@@ -48,7 +48,7 @@ async def watched(settings_for: Any, mongodb_url: str) -> AsyncIterator[tuple[ht
     commands = Commands()
     listener, settings = bind(settings_for(port=0))
     async with AsyncMongoClient[Any](mongodb_url, tz_aware=True, event_listeners=[commands]) as mongo:
-        store = MongoStore.of(mongo[settings.database], Vault.open(settings.key_file), None, 2**30)
+        store = MongoStore(mongo[settings.database], Vault.open(settings.key_file), None, 2**30)
         await store.make_indexes()
         ada = await store.users.create("ada@example.org", None, display_name="Ada", user_id="u")
         token, _ = await store.tokens.issue(ada.id, TokenKind.IDE)

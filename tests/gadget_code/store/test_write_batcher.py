@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from copy import copy
 
 import pytest
 from pymongo import AsyncMongoClient, WriteConcern
@@ -86,8 +86,9 @@ async def test_many_turns_at_once_need_few_commands_and_get_their_own_results(
     counted = _Counted()
     async with AsyncMongoClient[Document](mongodb_url, tz_aware=True, event_listeners=[counted]) as client:
         database = client[store.database.name]
-        ours = replace(store, turns=TurnStore(database.turns), events=EventStore(database.events, None))
-        done = await asyncio.gather(*(ours.record(one, deltas(1), one.replace(last_seq=1), []) for one in made))
+        counting = copy(store)
+        counting.turns, counting.events = TurnStore(database.turns), EventStore(database.events, None)
+        done = await asyncio.gather(*(counting.record(one, deltas(1), one.replace(last_seq=1), []) for one in made))
     assert done == [True] * 50
     for one in made:
         assert (await store.turns.owned("u", one.id)).last_seq == 1
