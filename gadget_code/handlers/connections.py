@@ -47,6 +47,12 @@ class Connection:
     def is_drone(self) -> bool:
         return self.identity.kind is TokenKind.DRONE
 
+    @property
+    def drone(self) -> str:
+        """The registration of a drone's connection."""
+        assert self.identity.drone is not None
+        return self.identity.drone
+
     def spend(self) -> None:
         """Counts one request. Raises TooMany above 50 a second."""
         if self._requests.wait_s() > 0:

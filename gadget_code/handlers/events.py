@@ -53,9 +53,8 @@ def register(service: Service, connections: Connections) -> None:
             if connection.is_drone and name in EVENT_TYPES:
                 if not isinstance(payload, dict):
                     raise InvalidInput("The payload of an event is one object.")
-                assert connection.identity.drone is not None
                 await connection.pace()
-                await service.recorder.record(connection.identity.drone, sid, name, payload)
+                await service.recorder.record(connection.drone, sid, name, payload)
                 return {"ok": True}
             if connection.is_drone and name == "terminalOutput":
                 await connection.pace()
@@ -236,8 +235,7 @@ class _DroneHandlers:
         }
 
     async def workspace_mode(self, connection: Connection, ask: c.DroneWorkspaceMode) -> None:
-        drone_id = connection.identity.drone
-        assert drone_id is not None
+        drone_id = connection.drone
         reporting = self._store.drones.report(drone_id, {"workspaceMode": ask.mode})
         turn: ChatTurn | None = None
         if ask.turn_id is not None:
@@ -259,8 +257,7 @@ class _DroneHandlers:
             self._service.background.start(self._service.leases.turn_begun(turn), f"turn of drone {drone_id}")
 
     async def status(self, connection: Connection, ask: c.ReportStatus) -> None:
-        drone_id = connection.identity.drone
-        assert drone_id is not None
+        drone_id = connection.drone
         if ask.loop_lag is not None:
             self._service.metrics.drone_lags[drone_id] = ask.loop_lag
         changes: dict[str, Any] = {} if ask.projects is None else {"projects": ask.projects}
@@ -288,7 +285,5 @@ class _DroneHandlers:
         self._service.dispatcher.kick(drone.user)
 
     async def crash_recovery(self, connection: Connection, ask: c.RequestCrashRecovery) -> None:
-        drone_id = connection.identity.drone
-        assert drone_id is not None
-        answer = await self._service.leases.recover(drone_id, ask)
-        await self._rooms.emit_to_drone(drone_id, "crashRecoveryResponse", answer)
+        answer = await self._service.leases.recover(connection.drone, ask)
+        await self._rooms.emit_to_drone(connection.drone, "crashRecoveryResponse", answer)

@@ -131,8 +131,7 @@ class DroneTerminals:
         }
 
     async def output(self, connection: Connection, output: t.TerminalOutput) -> None:
-        assert connection.identity.drone is not None
-        await self._rooms.emit_terminal_output(connection.identity.drone, output)
+        await self._rooms.emit_terminal_output(connection.drone, output)
 
     async def changed(self, connection: Connection, changed: t.TerminalChanged) -> None:
         session = await self._store.sessions.owned(connection.identity.user, changed.terminal.session)
