@@ -1,7 +1,7 @@
 """Makes the start of a process fast: garbage collection is off, and optional modules are not imported.
 
 with gc_paused(), hidden_modules(*UNUSED_BY_SOCKETIO):
-    from gadget_code.serve import serve
+    from gadget_code.server.serve import serve
 """
 
 import gc

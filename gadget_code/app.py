@@ -13,10 +13,12 @@ from starlette.types import ASGIApp
 from gadget_api.errors import ErrorCode, GadgetError, Problem
 from gadget_api.protocol import API_PREFIX
 from gadget_api.traces import create_tracer
-from gadget_code.background import background_tasks
-from gadget_code.gateway import Gateway
-from gadget_code.ide_files import IdeFiles
-from gadget_code.problems import handle_errors
+from gadget_code.handlers.connections import Connections
+from gadget_code.handlers.events import register
+from gadget_code.handlers.terminals import report_attached_terminals
+from gadget_code.http.gateway import Gateway
+from gadget_code.http.ide_files import IdeFiles
+from gadget_code.http.problems import handle_errors
 from gadget_code.routes import (
     auth,
     branching,
@@ -35,15 +37,13 @@ from gadget_code.routes import (
     users,
     version,
 )
+from gadget_code.runtime.background import background_tasks
 from gadget_code.service import Service
+from gadget_code.sessions.deletion import delete_orphans_daily
 from gadget_code.settings import Settings
-from gadget_code.sockets.connections import Connections
 from gadget_code.sockets.frames import LocalManager, SharedManager
-from gadget_code.sockets.handlers import register
 from gadget_code.sockets.server import SocketServer
-from gadget_code.sockets.terminals import keep_heard
-from gadget_code.store.database import Store
-from gadget_code.turns.deleting import keep_clean
+from gadget_code.store.database import MongoStore
 
 log = logging.getLogger(__name__)
 
@@ -66,8 +66,9 @@ _RESOURCES = (
 )
 
 
-def create_app(settings: Settings, store: Store) -> ASGIApp:
-    """The whole web service: REST, the socket, the browser IDE. Its background work lives as long as its lifespan."""
+def create_app(settings: Settings, store: MongoStore) -> ASGIApp:
+    """Builds the whole web service: REST, the socket, the browser IDE. Its background tasks live as long as its
+    lifespan."""
     sockets = SocketServer(list(settings.origins), _manager(settings))
     api = create_api()
 
@@ -77,14 +78,14 @@ def create_app(settings: Settings, store: Store) -> ASGIApp:
             tracer = create_tracer("gadget-code", os.environ)
             if tracer.problem is not None:
                 log.warning("%s", tracer.problem)
-            service = Service.build(settings, store, background, sockets, tracer)
+            service = Service(settings, store, background, sockets, tracer)
             app.state.service = service
             connections = Connections(service)
             register(service, connections)
             background.start(connections.watch(), "socket watch")
-            background.start(keep_heard(service, connections), "terminals")
+            background.start(report_attached_terminals(service, connections), "terminals")
             background.start(service.sweep.run(), "sweep")
-            background.start(keep_clean(store), "orphans")
+            background.start(delete_orphans_daily(store), "orphans")
             background.start(service.metrics.lag.measure(), "event loop lag")
             yield
             await service.recorder.stop()
@@ -95,12 +96,12 @@ def create_app(settings: Settings, store: Store) -> ASGIApp:
 
 
 def create_api() -> FastAPI:
-    """The REST side alone, without anything behind it: what `docs/reference/openapi.json` is made from."""
+    """Builds the REST API without a running service. `docs/reference/openapi.json` is generated from it."""
     api = FastAPI(
         title="Gadget Code",
         version=importlib.metadata.version("gadget-code"),
         openapi_url="/openapi.json",
-        docs_url=None,  # its page loads scripts from elsewhere
+        docs_url=None,  # the docs page loads scripts from another host
         redoc_url=None,
         responses={
             422: {"model": Problem, "description": "The request is invalid"},
@@ -119,7 +120,7 @@ def create_api() -> FastAPI:
 
 
 def _manager(settings: Settings) -> LocalManager:
-    """With Redis there may be more than one web process."""
+    """Returns the Socket.IO manager. Several web processes share their rooms through Redis."""
     if settings.redis_url is None:
         return LocalManager()
     try:

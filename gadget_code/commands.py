@@ -1,4 +1,4 @@
-"""The commands of `gadget-code`, as `cli` reads them. What one alone needs is imported when it runs."""
+"""The commands of `gadget-code`. Each imports what only it needs when it runs."""
 
 import argparse
 import asyncio
@@ -16,7 +16,7 @@ from gadget_api.loading import REDIS, UNUSED_BY_SOCKETIO, gc_paused, hidden_modu
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs the command `arguments.run`; the exit status."""
+    """Runs the command `arguments.run` and returns the exit status."""
     try:
         if arguments.env_file is not None:
             _load_env_file(arguments.env_file)
@@ -27,15 +27,15 @@ def run(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         return 130
     except ModuleNotFoundError as exc:
-        print(f"gadget-code: {exc.name} is not installed; pip install 'gadget-code[web]' brings it.", file=sys.stderr)
+        print(f"gadget-code: {exc.name} is not installed: pip install 'gadget-code[web]'.", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # the reader of our output has gone
+    except BrokenPipeError:  # the reader of the output is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 
 def _load_env_file(path: Path) -> None:
-    """Sets what the file names and the environment does not. Raises GadgetError."""
+    """Sets the variables of the file that the environment does not set. Raises GadgetError."""
     from gadget_api.errors import InvalidInput
 
     try:
@@ -64,7 +64,7 @@ def _settings(**overrides: Any) -> Any:
 
 
 def _complete(work: Coroutine[Any, Any, Any]) -> Any:
-    """Runs `work` on uvloop where there is one."""
+    """Runs `work` on uvloop, where uvloop is available."""
     if sys.platform == "win32":
         return asyncio.run(work)
     import uvloop
@@ -73,27 +73,27 @@ def _complete(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from gadget_code.logs import set_up_logs
+    from gadget_code.runtime.logs import set_up_logs
 
     settings = _settings(host=arguments.host, port=arguments.port)
     set_up_logs(settings.log_level, settings.log_format)
-    # aiohttp is for python-socketio's client.
+    # Only python-socketio's client uses aiohttp.
     beside = (*UNUSED_BY_SOCKETIO, "aiohttp", *(REDIS if settings.redis_url is None else ()))
     with gc_paused(), hidden_modules(*beside):
-        from gadget_code.serve import serve
+        from gadget_code.server.serve import serve
     _complete(serve(settings, insecure=arguments.insecure))
     return 0
 
 
 def _up(arguments: argparse.Namespace) -> int:
-    from gadget_code.logs import set_up_logs
+    from gadget_code.runtime.logs import set_up_logs
 
     with gc_paused(), hidden_modules(*UNUSED_BY_SOCKETIO):
-        from gadget_code.up import UpOptions, up
+        from gadget_code.server.up import UpOptions, up
 
     allow_private = None if "GADGET_ALLOW_PRIVATE_URLS" in os.environ else True
     settings = _settings(port=arguments.port, allow_private_urls=allow_private)
-    # The terminal is for the person here; what the parts have to say beyond warnings goes to their log files.
+    # The terminal is for the user. The drone and MongoDB log to their own files.
     set_up_logs("warning" if settings.log_level == "info" else settings.log_level, settings.log_format)
     options = UpOptions(
         workspace=(arguments.workspace or Path.cwd()).absolute(),
@@ -105,16 +105,16 @@ def _up(arguments: argparse.Namespace) -> int:
 
 
 def _user_add(arguments: argparse.Namespace) -> int:
-    from gadget_code.accounts import add_user
+    from gadget_code.auth.accounts import add_user
 
     password = sys.stdin.readline().rstrip("\r\n")
     user = _complete(add_user(_settings(), arguments.email, password, is_admin=arguments.admin))
-    print(f"{user.email} may sign in now.")
+    print(f"{user.email} can sign in now.")
     return 0
 
 
 def _user_list(arguments: argparse.Namespace) -> int:
-    from gadget_code.accounts import list_users
+    from gadget_code.auth.accounts import list_users
 
     users = _complete(list_users(_settings()))
     if arguments.json:
@@ -126,7 +126,7 @@ def _user_list(arguments: argparse.Namespace) -> int:
 
 
 def _user_remove(arguments: argparse.Namespace) -> int:
-    from gadget_code.accounts import remove_user
+    from gadget_code.auth.accounts import remove_user
 
     _complete(remove_user(_settings(), arguments.email))
     print(f"{arguments.email} is removed.")
@@ -144,23 +144,23 @@ def _login(arguments: argparse.Namespace) -> int:
 
 def _prompt(arguments: argparse.Namespace) -> int:
     with gc_paused(), hidden_modules(*UNUSED_BY_SOCKETIO, *REDIS):
-        from gadget_code.client.asking import asking_for
+        from gadget_code.client.answers import answer_reader
         from gadget_code.client.login import sign_in
         from gadget_code.client.prompt import PromptOptions, run_prompt
-        from gadget_code.client.render import JsonLines, Renderer, Terminal
+        from gadget_code.client.render import JsonRenderer, Renderer, TerminalRenderer
 
     options = PromptOptions(
         text=sys.stdin.read() if arguments.text == "-" else arguments.text,
         project=arguments.project,
         session=arguments.session,
-        go_on=arguments.go_on,
+        continue_newest=arguments.continue_newest,
         drone=arguments.drone,
         model=arguments.model,
         level=arguments.level,
     )
-    terminal = Terminal()
-    renderer: Renderer = JsonLines() if arguments.json else terminal
-    ask = asking_for(terminal, is_json=arguments.json)
+    terminal = TerminalRenderer()
+    renderer: Renderer = JsonRenderer() if arguments.json else terminal
+    ask = answer_reader(terminal, is_json=arguments.json)
 
     async def run() -> bool:
         interrupts = asyncio.Event()

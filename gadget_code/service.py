@@ -1,82 +1,56 @@
-"""The parts of a running web service, made once and passed on."""
-
-from dataclasses import dataclass
+"""The parts of a running web service, built once and passed on."""
 
 from gadget_api.traces import Tracer
-from gadget_code.auth.limits import LoginLimits
+from gadget_code.auth.login_limits import LoginLimits
 from gadget_code.auth.passwords import Passwords
-from gadget_code.background import Background
-from gadget_code.files import Files
-from gadget_code.metrics import Metrics
+from gadget_code.permissions.inquiries import InquiryAnswers
+from gadget_code.permissions.policies import Policies
+from gadget_code.recording.recorder import Recorder
+from gadget_code.recording.replay import Replay
+from gadget_code.recording.side_effects import SideEffects
+from gadget_code.runtime.background import BackgroundTasks
+from gadget_code.runtime.metrics import Metrics
+from gadget_code.sessions.reverts import Reverts
 from gadget_code.settings import Settings
 from gadget_code.sockets.rooms import Rooms
 from gadget_code.sockets.server import SocketServer
-from gadget_code.store.database import Store
-from gadget_code.turns.consequences import Consequences
+from gadget_code.store.database import MongoStore
+from gadget_code.turns.actions import TurnActions
 from gadget_code.turns.dispatch import Dispatcher
-from gadget_code.turns.inquiries import Inquiries
 from gadget_code.turns.leases import Leases
-from gadget_code.turns.orders import Orders
-from gadget_code.turns.policies import Policies
-from gadget_code.turns.recorder import Recorder
-from gadget_code.turns.replay import Replay
-from gadget_code.turns.reverting import Reverting
 from gadget_code.turns.sweep import Sweep
-from gadget_code.turns.verbs import TurnVerbs
+from gadget_code.turns.work_orders import WorkOrders
+from gadget_code.workspaces.files import WorkspaceFiles
 
 
-@dataclass(frozen=True)
 class Service:
-    settings: Settings
-    store: Store
-    passwords: Passwords
-    login_limits: LoginLimits
-    background: Background
-    sockets: SocketServer
-    rooms: Rooms
-    dispatcher: Dispatcher
-    recorder: Recorder
-    leases: Leases
-    replay: Replay
-    verbs: TurnVerbs
-    metrics: Metrics
-    inquiries: Inquiries
-    policies: Policies
-    reverting: Reverting
-    sweep: Sweep
-    files: Files
-
-    @classmethod
-    def build(
-        cls, settings: Settings, store: Store, background: Background, sockets: SocketServer, tracer: Tracer
-    ) -> "Service":
-        rooms = Rooms(sockets)
-        orders = Orders(store, settings)
-        policies = Policies(store, rooms, background)
-        inquiries = Inquiries(store, rooms, policies, background)
-        consequences = Consequences(store, rooms, inquiries, background)
-        metrics = Metrics()
-        recorder = Recorder(store, rooms, consequences, metrics, background, lambda turn: verbs.after(turn))
-        dispatcher = Dispatcher(store, rooms, orders, policies, recorder, background, tracer)
-        leases = Leases(store, rooms, orders, recorder, inquiries, policies)
-        verbs = TurnVerbs(store, rooms, recorder, dispatcher, leases, background, tracer)
-        return cls(
-            settings=settings,
-            store=store,
-            passwords=Passwords(),
-            login_limits=LoginLimits(),
-            background=background,
-            sockets=sockets,
-            rooms=rooms,
-            dispatcher=dispatcher,
-            recorder=recorder,
-            leases=leases,
-            replay=Replay(sockets, store, recorder),
-            verbs=verbs,
-            metrics=metrics,
-            inquiries=inquiries,
-            policies=policies,
-            reverting=Reverting(store, rooms, dispatcher),
-            sweep=Sweep(store, recorder, dispatcher, leases, inquiries, verbs),
-            files=Files(store, rooms),
+    def __init__(
+        self,
+        settings: Settings,
+        store: MongoStore,
+        background: BackgroundTasks,
+        sockets: SocketServer,
+        tracer: Tracer,
+    ) -> None:
+        self.settings = settings
+        self.store = store
+        self.background = background
+        self.sockets = sockets
+        self.passwords = Passwords()
+        self.login_limits = LoginLimits()
+        self.metrics = Metrics()
+        self.rooms = rooms = Rooms(sockets)
+        orders = WorkOrders(store, settings)
+        self.policies = Policies(store, rooms, background)
+        self.inquiries = InquiryAnswers(store, rooms, self.policies, background)
+        effects = SideEffects(store, rooms, self.inquiries, background)
+        self.recorder = Recorder(
+            store, rooms, effects, self.metrics, background, lambda turn: self.turns.on_turn_over(turn)
         )
+        self.dispatcher = Dispatcher(store, rooms, orders, self.policies, self.recorder, background, tracer)
+        self.leases = Leases(store, rooms, orders, self.recorder, self.inquiries, self.policies)
+        self.turns = TurnActions(store, rooms, self.recorder, self.dispatcher, self.leases, background, tracer)
+        self.replay = Replay(sockets, store, self.recorder)
+        self.reverts = Reverts(store, rooms, self.dispatcher)
+        self.sweep = Sweep(store, self.recorder, self.dispatcher, self.leases, self.inquiries, self.turns)
+        self.files = WorkspaceFiles(store, rooms)

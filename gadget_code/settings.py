@@ -1,4 +1,4 @@
-"""Settings of the web service, from the environment (`GADGET_*`), built once at the entry and passed on."""
+"""Settings of the web service, from the environment (`GADGET_*`); built once at the entry and passed on."""
 
 import ipaddress
 import json
@@ -22,7 +22,7 @@ def default_data_dir() -> Path:
 
 
 class Settings(BaseSettings):
-    """What an operator may set. Each is the environment variable `GADGET_` + its name in capitals."""
+    """An operator's settings. Each is the environment variable `GADGET_` + its name in capitals."""
 
     model_config = SettingsConfigDict(env_prefix="GADGET_", extra="ignore", frozen=True, hide_input_in_errors=True)
 
@@ -35,7 +35,7 @@ class Settings(BaseSettings):
         description="Where the private MongoDB, the secret key and the logs are kept. "
         "Default: `gadget-code` in `$XDG_DATA_HOME` or `~/.local/share`.",
     )
-    host: str = Field("127.0.0.1", description="Address to bind. Another than loopback needs TLS in front.")
+    host: str = Field("127.0.0.1", description="Address to bind. An address other than loopback needs TLS in front.")
     port: int = Field(4270, ge=0, le=65535, description="Port to bind; 0 takes a free one.")
     public_url: str | None = Field(None, description="The URL users open, such as `https://gadget.example.org`.")
     allowed_origins: Annotated[tuple[str, ...], NoDecode] = Field(
@@ -55,38 +55,38 @@ class Settings(BaseSettings):
     secret_key_file: Path | None = Field(
         None, description="The key that encrypts provider keys. Default: `secret.key` in the data directory."
     )
-    open_registration: bool = Field(False, description="Whether anyone may make an account.")
+    open_registration: bool = Field(False, description="Whether anyone may create an account.")
     delta_days: int = Field(
         30,
         ge=0,
-        description="Days for which the pieces are kept that an answer or an output was streamed in; 0 keeps them "
-        "as long as their session. The whole answers, tool calls and results always stay.",
+        description="Days to keep deltas, the pieces in which answers and outputs are streamed; 0 keeps them "
+        "as long as their session. Complete answers, tool calls and results always stay.",
     )
     answer_hours: float = Field(
         24,
         gt=0,
         le=24 * 365,
-        description="Hours for which a turn waits for an answer of its user; then the default counts.",
+        description="Hours that a turn waits for an answer of its user; then the default is used.",
     )
     storage_mb: int = Field(
-        5000, ge=1, le=10**9, description="MB of large tool outputs and images that each user may keep, together."
+        5000, ge=1, le=10**9, description="MB that each user may store of large tool outputs and images together."
     )
     turn_budget: Annotated[Budget, NoDecode] = Field(
         Budget(),
-        description="What a turn may use before it pauses and asks, where neither its session nor its user says "
-        'otherwise, such as `{"steps": 200, "usd": 5, "minutes": 60}`; `tokens` may be limited, too.',
+        description="What a turn may use before it pauses and asks, unless its session or its user sets another "
+        'budget. For example `{"steps": 200, "usd": 5, "minutes": 60}`; `tokens` can be limited, too.',
     )
     session_budget: Annotated[Budget, NoDecode] = Field(
         Budget(), description="The same for all turns of a session together."
     )
     unusual_turn: Annotated[Budget, NoDecode] = Field(
         Budget(steps=100, usd=2.0, minutes=30.0),
-        description="A turn that uses more than this, and five times as much as the largest of its session's last 10 "
-        "(where that has fewer than 3, of its user's), is shown to its user as unusual. It goes on. What is not named "
-        "is not watched; `{}` switches it off.",
+        description="A turn is shown as unusual when it uses more than this, and five times as much as the largest of "
+        "its session's last 10 turns (of its user's, when the session has fewer than 3). It continues. A figure "
+        "that is not named is not watched; `{}` switches it off.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much is logged.")
-    log_format: Literal["text", "json"] = Field("text", description="How it is logged.")
+    log_format: Literal["text", "json"] = Field("text", description="The log's format.")
     allow_private_urls: bool = Field(
         False,
         description="Whether providers may be on loopback or private addresses. Off under `serve`, on under `up`.",
@@ -139,7 +139,7 @@ class Settings(BaseSettings):
 
     @property
     def origin(self) -> str:
-        """The origin that users open: of `public_url`, or of the address bound."""
+        """The origin that users open: of `public_url`, or of the bound address."""
         if self.public_url is not None:
             return _origin(self.public_url)
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -151,13 +151,13 @@ class Settings(BaseSettings):
 
     @property
     def origins(self) -> tuple[str, ...]:
-        """Every origin a browser may come from, exactly."""
+        """The origins that browsers may come from."""
         own = [f"http://{name}:{self.port}" for name in LOOPBACK_NAMES] if self.is_loopback else []
         return tuple(dict.fromkeys([self.origin, *self.allowed_origins, *own]))
 
     @property
     def host_names(self) -> frozenset[str]:
-        """Every `Host` (without port) that is answered."""
+        """The values of `Host` (without port) that are served."""
         names = {urlsplit(origin).netloc.rpartition("@")[2] for origin in self.origins}
         return frozenset(name if name.endswith("]") else name.rpartition(":")[0] or name for name in names)
 

@@ -23,7 +23,15 @@ IDLE_DRONE = frozenset(
 IDLE_WEB = frozenset(
     {
         *(*UNUSED_BY_SOCKETIO, *REDIS),
-        *("aiohttp", "httpx", "rich", "PIL", "opentelemetry.sdk", "gadget_code.client", "gadget_code.catalog"),
+        *(
+            "aiohttp",
+            "httpx",
+            "rich",
+            "PIL",
+            "opentelemetry.sdk",
+            "gadget_code.client",
+            "gadget_code.providers.catalog",
+        ),
         *("openai", "ollama", "gadget_ai", "gadget_drone"),
     }
 )

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,8 @@ PARTS = {"starlette": "fastapi", "python-engineio": "python-socketio", "yarl": "
 """Distributions that come with one we name: its own foundation, of the same authors, and versioned by it."""
 
 DOORS = {
-    "gadget_code/sockets/handlers.py:register.door": "the socket of the web service: every event passes it",
-    "gadget_drone/service/link.py:_door.handle": "the socket of the drone: every event passes it",
+    "gadget_code/handlers/events.py:register.door": "the socket of the web service: every event passes it",
+    "gadget_drone/link.py:_door.handle": "the socket of the drone: every event passes it",
     "gadget_drone/tools/toolbox.py:_told": "tool execution: the model is told, the turn goes on",
     "gadget_drone/tools/entry_points.py:_load": "other people's modules: the drone works without them",
     "gadget_drone/turn/work.py:work": "the drone's work on a turn: the turn ends with a code, the daemon goes on",
@@ -110,6 +111,30 @@ def test_packages_import_one_way(package: str) -> None:
         assert siblings <= ARROWS[package], f"{path.relative_to(ROOT)} imports {siblings - ARROWS[package]}"
 
 
+def rooms(package: str) -> dict[str, set[str]]:
+    """Each sub-package, and each module beside them -> those of the package that it imports."""
+    root = ROOT / package
+    names = {path.stem for path in root.glob("*.py")} | {path.parent.name for path in root.glob("*/__init__.py")}
+    graph: dict[str, set[str]] = {}
+    for path in modules(package):
+        room = path.relative_to(root).parts[0].removesuffix(".py")
+        for node in ast.walk(parsed(path)):
+            dotted = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module is not None:
+                dotted = [f"{node.module}.{alias.name}" for alias in node.names]
+            imported_rooms = {name.split(".")[1] for name in dotted if name.startswith(f"{package}.")} & names
+            graph.setdefault(room, set()).update(imported_rooms - {room})
+    return graph
+
+
+@pytest.mark.parametrize("package", ["gadget_code"])
+def test_sub_packages_import_one_way(package: str) -> None:
+    try:
+        TopologicalSorter(rooms(package)).prepare()
+    except CycleError as exc:
+        pytest.fail(" imports ".join(reversed(exc.args[1])))
+
+
 TIMES_OF_DAY = {
     "gadget_drone/checkpoints/prune.py",  # the age of checkpoints, which git dates
     "gadget_drone/checkpoints/store.py",  # the date of a commit
@@ -159,7 +184,7 @@ def test_a_drone_loads_no_web_server_and_no_database_driver(tmp_path: Path) -> N
 
 
 def test_the_web_service_loads_no_model_sdk(tmp_path: Path) -> None:
-    loaded = loaded_by(tmp_path, "gadget_code.app", "gadget_code.serve")
+    loaded = loaded_by(tmp_path, "gadget_code.app", "gadget_code.server.serve")
     assert not loaded & {"openai", "ollama", "gadget_ai", "gadget_drone"}
 
 

@@ -1,1 +1,1 @@
-"""Who is asking: passwords, tokens, and the limits on guessing them."""
+"""Authentication: accounts, passwords, the browser's cookie, the limits on sign-in attempts."""

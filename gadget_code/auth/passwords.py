@@ -1,4 +1,5 @@
-"""Passwords: argon2id, hashed in a few threads so that a burst of sign-ins neither blocks nor exhausts us."""
+"""Passwords: argon2id, hashed in a few threads, so that many sign-ins at once neither block the event loop nor exhaust
+the memory."""
 
 import asyncio
 import functools
@@ -16,7 +17,7 @@ class Passwords:
 
     @functools.cached_property
     def _nobody(self) -> str:
-        """What an unknown user's password is checked against, so that it takes as long as a known one's."""
+        """The hash that is checked for an unknown user, so that the check takes as long as for a known one."""
         return self._hasher.hash("nobody has this password")
 
     async def hash(self, password: str) -> str:
@@ -24,7 +25,8 @@ class Passwords:
             return await asyncio.to_thread(self._hasher.hash, password)
 
     async def matches(self, password: str, hashed: str | None) -> bool:
-        """Whether `password` is the one; with None (no such user) always False, after the same work."""
+        """Returns whether `password` is correct. Without a hash (no such user) it does the same work and returns
+        False."""
         async with self._slots:
             return await asyncio.to_thread(self._verify, password, hashed)
 

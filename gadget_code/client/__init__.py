@@ -1,1 +1,1 @@
-"""The terminal client: `gadget-code prompt` and `login`. Speaks REST and the socket as any other IDE does."""
+"""The terminal client: `gadget-code prompt` and `login`. Uses REST and the socket like any other IDE."""

@@ -1,4 +1,4 @@
-"""REST, as the terminal client needs it."""
+"""The REST client of the terminal client."""
 
 import socket
 from collections.abc import AsyncIterator, Mapping
@@ -41,7 +41,7 @@ class ApiClient:
         await self._request("DELETE", path)
 
     async def items(self, path: str, **query: Any) -> AsyncIterator[dict[str, Any]]:
-        """All items of a list, newest first."""
+        """Yields all items of a list, newest first."""
         cursor = None
         while True:
             page = await self.get(path, cursor=cursor, **query)
@@ -52,7 +52,7 @@ class ApiClient:
                 return
 
     async def stream(self, path: str, **query: Any) -> AsyncIterator[str]:
-        """A long answer as text, in pieces."""
+        """Yields a long response as text, in pieces."""
         try:
             async with self._http.stream("GET", path, params=query) as response:
                 if not response.is_success:
@@ -61,7 +61,7 @@ class ApiClient:
                     yield piece
         except httpx.HTTPError as exc:
             raise Unavailable(
-                ErrorCode.SERVER_UNREACHABLE, f"The answer of {self.server} broke off; try again."
+                ErrorCode.SERVER_UNREACHABLE, f"The response of {self.server} was interrupted; try again."
             ) from exc
 
     async def is_signed_in(self) -> bool:

@@ -1,4 +1,4 @@
-"""Where the terminal client finds its server and its token."""
+"""Finds the server and the token of the terminal client."""
 
 import asyncio
 import getpass
@@ -19,7 +19,7 @@ def _file() -> Path:
 
 
 def save_login(server: str, token: str) -> Path:
-    """Keeps the token of one server, readable by its owner alone."""
+    """Saves the token of one server in a file that only its owner can read."""
     path = _file()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = path.with_suffix(".new")
@@ -40,8 +40,8 @@ def _saved() -> tuple[str, str] | None:
 
 
 async def sign_in(server: str | None) -> ApiClient:
-    """A client of `server` (by default the one signed in to last). In this order: GADGET_EMAIL and GADGET_PASSWORD,
-    the saved login, a question on the terminal. Raises GadgetError."""
+    """Returns a client of `server` (default: the server of the last sign-in). Tries GADGET_EMAIL and GADGET_PASSWORD,
+    then the saved login, then asks on the terminal. Raises GadgetError."""
     saved = _saved()
     server = (server or os.environ.get("GADGET_SERVER_URL") or (saved[0] if saved else DEFAULT_SERVER)).rstrip("/")
     email, password = os.environ.get("GADGET_EMAIL"), os.environ.get("GADGET_PASSWORD")
@@ -56,7 +56,7 @@ async def sign_in(server: str | None) -> ApiClient:
 
 
 async def ask_and_log_in(server: str) -> SignedIn:
-    """Asks for e-mail address and password on the terminal, and keeps the token."""
+    """Asks for e-mail address and password on the terminal, and saves the token."""
     if not sys.stdin.isatty():
         raise GadgetError(
             ErrorCode.NOT_AUTHENTICATED,

@@ -1,4 +1,4 @@
-"""`gadget-code prompt`: one turn, streamed."""
+"""`gadget-code prompt`: runs one turn and shows its stream."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -26,17 +26,17 @@ _MOST_NAME = 60
 class PromptOptions:
     text: str
     project: str | None = None
-    """A slug; by default the newest project."""
+    """A slug. Default: the newest project."""
     session: str | None = None
-    """An id; by default a new session."""
-    go_on: bool = False
-    """In the project's newest session."""
+    """An id. Default: a new session."""
+    continue_newest: bool = False
+    """Use the project's newest session."""
     drone: str | None = None
-    """A name; by default any that fits."""
+    """A name. Default: any drone that is suitable."""
     model: str | None = None
-    """A model's id or `provider/id`; by default what the newest session uses."""
+    """A model's id or `provider/id`. Default: the model of the newest session."""
     level: str | None = None
-    """What the agent may do without asking; by default the session's, and for a new one the account's."""
+    """The permission level. Default: the session's; for a new session the account's."""
 
 
 Ask = Callable[[Inquiry], Awaitable[Answer]]
@@ -49,14 +49,14 @@ async def run_prompt(
     interrupts: asyncio.Event | None = None,
     ask: Ask | None = None,
 ) -> bool:
-    """Submits the prompt and shows the turn until it ends. Whether it finished well; raises GadgetError.
+    """Submits the prompt and shows the turn until it ends. Returns whether it succeeded. Raises GadgetError.
 
-    `ask` answers what the turn asks; without it somebody answers from elsewhere.
+    `ask` answers the turn's inquiries; without it the user answers from another client.
 
     `interrupts` is set at each Ctrl+C: the first cancels the turn, the second leaves it running (CancelledError).
     """
     if not options.text.strip():
-        raise GadgetError(ErrorCode.INVALID_REQUEST, "The prompt is empty; say what shall be done.")
+        raise GadgetError(ErrorCode.INVALID_REQUEST, "The prompt is empty; write what to do.")
     size = len(options.text.encode(errors="replace"))
     if size > MAX_PROMPT_BYTES:
         raise GadgetError(
@@ -97,7 +97,7 @@ async def _shown(
     async for name, payload in watcher.events():
         if name == "connection":
             if was_lost or not payload:
-                renderer.waiting("Connected again." if payload else "The connection is lost; the work goes on.")
+                renderer.waiting("Connected again." if payload else "The connection is lost; the turn continues.")
             was_lost = not payload
         elif name == "failed":
             raise payload
@@ -109,7 +109,7 @@ async def _shown(
                 renderer.waiting(now.status_reason)
         elif name in EVENT_TYPES and payload["turnId"] == turn.id:
             if name == "inquiryAnswered" and (task := asking.pop(payload["answer"]["inquiryId"], None)) is not None:
-                task.cancel()  # answered, here or elsewhere
+                task.cancel()  # it was answered, by this client or another
             if name == "inquiryAsked" and ask is not None:
                 inquiry = Inquiry.model_validate(payload["inquiry"])
                 asking[inquiry.id] = asyncio.create_task(_answer(watcher, ask, inquiry), name="asking")
@@ -121,7 +121,7 @@ async def _shown(
 
 
 async def _answer(watcher: Watcher, ask: Ask, inquiry: Inquiry) -> None:
-    with suppress(EOFError, GadgetError):  # nobody is here, or somebody else was quicker
+    with suppress(EOFError, GadgetError):  # the input has ended, or another client answered first
         answer = await ask(inquiry)
         await watcher.call("answerInquiry", AnswerInquiry(inquiry_id=inquiry.id, **dict(answer)))
 
@@ -131,7 +131,7 @@ async def _cancel_when(
 ) -> None:
     await interrupts.wait()
     interrupts.clear()
-    with suppress(GadgetError):  # over already, or the server is away: the next Ctrl+C leaves
+    with suppress(GadgetError):  # the turn is over, or the server is unreachable: the next Ctrl+C exits
         await watcher.call("cancelTurn", CancelTurn(turn_id=turn.id))
     await interrupts.wait()
     assert main is not None
@@ -139,12 +139,12 @@ async def _cancel_when(
 
 
 async def _session(api: ApiClient, options: PromptOptions) -> ChatSession:
-    drone = await _drone_id(api, options.drone) if options.drone is not None else None
+    drone = await _id_of(api, "drone", "name", options.drone) if options.drone is not None else None
     if options.session is not None:
         session = ChatSession.model_validate(await api.get(f"/sessions/{options.session}"))
         return await _changed(api, session, drone, options.level)
-    project = await _project_id(api, options.project)
-    if options.go_on:
+    project = await _id_of(api, "project", "slug", options.project)
+    if options.continue_newest:
         async for item in api.items("/sessions", project=project):
             return await _changed(api, ListedSession.model_validate(item), drone, options.level)
     provider, model = await _model(api, options.model)
@@ -161,7 +161,7 @@ async def _session(api: ApiClient, options: PromptOptions) -> ChatSession:
 
 
 def _name(prompt: str) -> str:
-    """Its first words, for a list of sessions."""
+    """Makes a session name of the prompt's first words."""
     words = " ".join(prompt.split())
     return words if len(words) <= _MOST_NAME else words[: _MOST_NAME - 1].rsplit(" ", 1)[0] + "…"
 
@@ -177,32 +177,23 @@ async def _changed(api: ApiClient, session: ChatSession, drone: str | None, leve
     return ChatSession.model_validate(await api.patch(f"/sessions/{session.id}", changes))
 
 
-async def _project_id(api: ApiClient, slug: str | None) -> str:
-    slugs: list[str] = []
-    async for project in api.items("/projects"):
-        if slug in (None, project["slug"]):
-            return str(project["_id"])
-        slugs.append(project["slug"])
-    if slug is None:
+async def _id_of(api: ApiClient, noun: str, key: str, wanted: str | None) -> str:
+    """Returns the id of the project or drone with this name or id; of the newest without one. Raises GadgetError."""
+    names: list[str] = []
+    async for item in api.items(f"/{noun}s"):
+        if wanted in (None, item[key], item["_id"]):
+            return str(item["_id"])
+        names.append(item[key])
+    if wanted is None:
         raise GadgetError(
             ErrorCode.NOT_FOUND, "There is no project yet; add one with `gadget-code project add SLUG GIT_URL`."
         )
-    known = f"there are {', '.join(slugs[:10])}" if slugs else "there is none yet"
-    raise GadgetError(ErrorCode.NOT_FOUND, f"There is no project {slug}; {known}.")
-
-
-async def _drone_id(api: ApiClient, name: str) -> str:
-    names: list[str] = []
-    async for drone in api.items("/drones"):
-        if name in (drone["name"], drone["_id"]):
-            return str(drone["_id"])
-        names.append(drone["name"])
-    known = f"there are {', '.join(names[:10])}" if names else "there is none yet"
-    raise GadgetError(ErrorCode.NOT_FOUND, f"There is no drone {name}; {known}.")
+    known = f"there are {', '.join(names[:10])}" if names else "there are none yet"
+    raise GadgetError(ErrorCode.NOT_FOUND, f"There is no {noun} {wanted}; {known}.")
 
 
 async def _model(api: ApiClient, wanted: str | None) -> tuple[str, str]:
-    """Provider and model for a new session."""
+    """Returns provider and model of a new session."""
     if wanted is None:
         async for session in api.items("/sessions"):
             return str(session["provider"]), str(session["selectedModel"])

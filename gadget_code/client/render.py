@@ -1,4 +1,4 @@
-"""A turn on a terminal: text as it streams, a line for each tool, a spinner while there is nothing to read."""
+"""Shows a turn on a terminal: text as it streams, a line for each tool call, a spinner while nothing is streamed."""
 
 import json
 import sys
@@ -18,18 +18,18 @@ _MAX_PARAMS = 100
 
 class Renderer(Protocol):
     def show(self, name: str, payload: dict[str, Any]) -> None:
-        """One event of the turn."""
+        """Shows one event of the turn."""
         ...
 
     def waiting(self, reason: str) -> None:
-        """Nothing comes for now, and why; "" when there is no special reason."""
+        """Shows that the turn waits, and why; "" when there is no special reason."""
         ...
 
     def close(self) -> None: ...
 
 
-class JsonLines:
-    """Each event as one line of JSON, for programs."""
+class JsonRenderer:
+    """Prints each event as one line of JSON, for programs."""
 
     def __init__(self, out: TextIO = sys.stdout) -> None:
         self._out = out
@@ -46,14 +46,14 @@ class JsonLines:
         self._out.flush()
 
 
-class Terminal:
-    """For people; without colour and spinner when piped."""
+class TerminalRenderer:
+    """Shows a turn for people; without colour and spinner when the output is a pipe."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(highlight=False, soft_wrap=True)
         self._status: Status | None = None
         self._open_text: str | None = None
-        """The kind of text that the current line is in the middle of."""
+        """The kind of text that the current line shows, while the line is not finished."""
         self._waiting_for: str | None = None if self._console.is_terminal else ""
 
     def show(self, name: str, payload: dict[str, Any]) -> None:
@@ -69,7 +69,7 @@ class Terminal:
                 mark, style = ("✗", "red") if payload["isError"] else ("✓", "green")
                 detail = f"{seconds:.1f}s"
                 if payload["isError"]:
-                    # Of a failed command the last line is its exit status; of another tool there is one line alone.
+                    # The last line of a failed command is its exit status; other tools report one line.
                     detail += " " + (clean(payload["response"]).strip().splitlines() or [""])[-1][:200]
                 self._line(f"  {mark} ", style, detail)
                 self._spin("thinking")
@@ -92,15 +92,15 @@ class Terminal:
                 self._spin("waiting for an answer")
             case "inquiryAnswered":
                 answer = payload["answer"]["answer"]
-                said = " ".join(clean(word) for word in (answer["choice"], answer["text"]) if word)
-                self._line("  ↳ ", "bold", f"{said} ({payload['answer']['status']})")
+                text = " ".join(clean(word) for word in (answer["choice"], answer["text"]) if word)
+                self._line("  ↳ ", "bold", f"{text} ({payload['answer']['status']})")
             case "compacted":
                 self._line("· ", "dim", f"context: {payload['tokensBefore']:,} → {payload['tokensAfter']:,} tokens")
             case "workOrderComplete":
                 self._summary(payload)
 
     def pause(self) -> None:
-        """Somebody types on this terminal now."""
+        """Stops the spinner, because a person types on this terminal."""
         self._stop_spinner()
         self._end_text()
 
@@ -150,7 +150,7 @@ class Terminal:
         )
         if (error := payload.get("error")) is not None:
             self._console.print(Text(clean(ErrorInfo.model_validate(error).message), style="red"))
-        self._console.print(Text(f"session {payload['chatSessionId']}: go on with --continue", style="dim"))
+        self._console.print(Text(f"session {payload['chatSessionId']}: continue it with --continue", style="dim"))
 
     def _spin(self, what: str) -> None:
         if self._console.is_terminal:
@@ -165,17 +165,18 @@ class Terminal:
 
 
 def clean(text: str) -> str:
-    """With marks for what steers a terminal, hides, or looks like something else: others wrote it."""
+    """Replaces control characters and characters that hide or look like others by visible marks: other people wrote the
+    text."""
     return marked(text.replace("\r\n", "\n"))
 
 
 def warning_of(*texts: str) -> str:
-    """What a person is told when one of the texts that is shown has such marks; "" where none has."""
+    """Returns the warning for texts that `clean` changes; "" when there are none."""
     return DISGUISED if any(is_disguised(text.replace("\r\n", "\n")) for text in texts) else ""
 
 
 def _brief(params: dict[str, Any]) -> str:
-    """A tool's parameters on one line."""
+    """Formats a tool's parameters on one line."""
     text = ", ".join(f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in params.items())
     text = clean(text)
     return text if len(text) <= _MAX_PARAMS else text[: _MAX_PARAMS - 1] + "…"

@@ -1,4 +1,4 @@
-"""`gadget-code project`, `provider`, `turn`, `session` and `drone`: what a prompt needs, without a browser."""
+"""The `gadget-code` commands for projects, providers, turns, inquiries, sessions and drones."""
 
 import argparse
 import json
@@ -19,11 +19,11 @@ async def project_add(api: ApiClient, arguments: argparse.Namespace) -> None:
 
 async def project_list(api: ApiClient, arguments: argparse.Namespace) -> None:
     projects = [project async for project in api.items("/projects")]
-    _say(arguments, projects, "\n".join(f"{p['slug']}  {p['gitUrl']}" for p in projects) or "There is none yet.")
+    _say(arguments, projects, "\n".join(f"{p['slug']}  {p['gitUrl']}" for p in projects) or "There are none yet.")
 
 
 async def provider_add(api: ApiClient, arguments: argparse.Namespace) -> None:
-    """Without --model the provider is asked for its models, and all are taken."""
+    """Without --model it adds all models that the provider lists."""
     new: dict[str, Any] = {"name": arguments.name, "apiType": arguments.type, "baseUrl": arguments.base_url}
     if arguments.key_stdin:
         new["apiKey"] = sys.stdin.readline().strip()
@@ -33,7 +33,7 @@ async def provider_add(api: ApiClient, arguments: argparse.Namespace) -> None:
         try:
             models = (await api.get(f"/providers/{provider['_id']}/models"))["items"]
         except GadgetError:
-            await api.delete(f"/providers/{provider['_id']}")  # nothing half-made
+            await api.delete(f"/providers/{provider['_id']}")  # leave no provider without models
             raise
     window = {"contextWindow": arguments.context_window} if arguments.context_window else {}
     entries = [{"name": model["id"], **model, **window} for model in models]
@@ -45,7 +45,7 @@ async def provider_add(api: ApiClient, arguments: argparse.Namespace) -> None:
 async def provider_list(api: ApiClient, arguments: argparse.Namespace) -> None:
     providers = [provider async for provider in api.items("/providers")]
     lines = [f"{p['name']}  {p['baseUrl']}  {', '.join(m['id'] for m in p['models'])}" for p in providers]
-    _say(arguments, providers, "\n".join(lines) or "There is none yet.")
+    _say(arguments, providers, "\n".join(lines) or "There are none yet.")
 
 
 async def project_remove(api: ApiClient, arguments: argparse.Namespace) -> None:
@@ -74,13 +74,13 @@ async def turn_cancel(api: ApiClient, arguments: argparse.Namespace) -> None:
 
 async def turn_steer(api: ApiClient, arguments: argparse.Namespace) -> None:
     await api.post(f"/turns/{arguments.which}/steer", {"content": arguments.text, "steerId": new_id()})
-    _say(arguments, {}, "It comes before the model at the next step.")
+    _say(arguments, {}, "The model gets it with its next step.")
 
 
 async def turn_continue(api: ApiClient, arguments: argparse.Namespace) -> None:
     drone = None if arguments.drone is None else (await _the_one(api, "/drones", "name", arguments.drone))["_id"]
     await api.post(f"/turns/{arguments.which}/continue", {"droneId": drone})
-    _say(arguments, {}, "It goes on as soon as a drone takes it.")
+    _say(arguments, {}, "The turn continues as soon as a drone takes it.")
 
 
 async def turn_diff(api: ApiClient, arguments: argparse.Namespace) -> None:
@@ -109,12 +109,12 @@ async def inquiry_answer(api: ApiClient, arguments: argparse.Namespace) -> None:
 
 
 async def session_list(api: ApiClient, arguments: argparse.Namespace) -> None:
-    """Those that are pinned first."""
+    """Lists pinned sessions first."""
     archived = "true" if arguments.archived else None
     sessions = [session async for session in api.items("/sessions", archived=archived)]
     sessions.sort(key=lambda session: session["pinnedAt"] is None)
     lines = [f"{s['_id']}  {s['createdAt'][:16]}  {s['name']}{_marks(s)}" for s in sessions]
-    _say(arguments, sessions, "\n".join(lines) or "There is none yet.")
+    _say(arguments, sessions, "\n".join(lines) or "There are none yet.")
 
 
 def _marks(session: dict[str, Any]) -> str:
@@ -129,28 +129,28 @@ async def session_remove(api: ApiClient, arguments: argparse.Namespace) -> None:
 
 
 async def session_rename(api: ApiClient, arguments: argparse.Namespace) -> None:
-    session = await api.patch(f"/sessions/{arguments.which}", {"name": arguments.name})
-    _say(arguments, session, f"It is called {session['name']} now.")
+    await _change_session(api, arguments, {"name": arguments.name}, f"Renamed to {arguments.name}.")
 
 
 async def session_archive(api: ApiClient, arguments: argparse.Namespace) -> None:
-    session = await api.patch(f"/sessions/{arguments.which}", {"archived": True})
-    _say(arguments, session, "Put away; `session list --archived` shows it.")
+    await _change_session(api, arguments, {"archived": True}, "Archived; `session list --archived` shows it.")
 
 
 async def session_pin(api: ApiClient, arguments: argparse.Namespace) -> None:
-    session = await api.patch(f"/sessions/{arguments.which}", {"pinned": True})
-    _say(arguments, session, "It is kept on top of the list.")
+    await _change_session(api, arguments, {"pinned": True}, "Pinned to the top of the list.")
 
 
 async def session_unpin(api: ApiClient, arguments: argparse.Namespace) -> None:
-    session = await api.patch(f"/sessions/{arguments.which}", {"pinned": False})
-    _say(arguments, session, "It is in its place in the list again.")
+    await _change_session(api, arguments, {"pinned": False}, "Unpinned.")
 
 
 async def session_level(api: ApiClient, arguments: argparse.Namespace) -> None:
-    session = await api.patch(f"/sessions/{arguments.which}", {"level": arguments.level})
-    _say(arguments, session, f"The level is {session['level']} now, for a turn that runs too.")
+    text = f"The level is {arguments.level} now, also for a running turn."
+    await _change_session(api, arguments, {"level": arguments.level}, text)
+
+
+async def _change_session(api: ApiClient, arguments: argparse.Namespace, changes: dict[str, Any], text: str) -> None:
+    _say(arguments, await api.patch(f"/sessions/{arguments.which}", changes), text)
 
 
 async def session_fork(api: ApiClient, arguments: argparse.Namespace) -> None:
@@ -159,9 +159,9 @@ async def session_fork(api: ApiClient, arguments: argparse.Namespace) -> None:
 
 
 async def session_search(api: ApiClient, arguments: argparse.Namespace) -> None:
-    found = await api.get("/sessions/search", q=arguments.text)
-    lines = [f"{hit['session']}  {hit['turn'] or '':24}  {clean(hit['snippet'])}" for hit in found["items"]]
-    _say(arguments, found["items"], "\n".join(lines) or "Nothing was found.")
+    hits = (await api.get("/sessions/search", q=arguments.text))["items"]
+    lines = [f"{hit['session']}  {hit['turn'] or '':24}  {clean(hit['snippet'])}" for hit in hits]
+    _say(arguments, hits, "\n".join(lines) or "Nothing was found.")
 
 
 async def session_export(api: ApiClient, arguments: argparse.Namespace) -> None:
@@ -184,31 +184,31 @@ async def session_revert(api: ApiClient, arguments: argparse.Namespace) -> None:
     wanted = {"turn": turn, "scope": arguments.scope, "preview": arguments.preview}
     done = await api.post(f"/sessions/{arguments.which}/revert", wanted)
     lines = [f"{change['status']}  {clean(change['path'])}" for change in done["files"]]
-    verb = "Would take" if arguments.preview else "Took"
-    lines.append(f"{verb} back {len(done['turns'])} turns and {done['fileCount']} files.")
+    verb = "Would revert" if arguments.preview else "Reverted"
+    lines.append(f"{verb} {len(done['turns'])} turns and {done['fileCount']} files.")
     _say(arguments, done, "\n".join(lines))
 
 
 async def session_redo(api: ApiClient, arguments: argparse.Namespace) -> None:
     session = await api.post(f"/sessions/{arguments.which}/redo", {})
-    _say(arguments, session, "Brought back.")
+    _say(arguments, session, "Redone.")
 
 
 async def drone_list(api: ApiClient, arguments: argparse.Namespace) -> None:
     drones = [drone async for drone in api.items("/drones")]
     lines = [f"{d['name']}  {d['status']}  {d['hostname']}:{d['workspaceDir']}" for d in drones]
-    _say(arguments, drones, "\n".join(lines) or "There is none yet.")
+    _say(arguments, drones, "\n".join(lines) or "There are none yet.")
 
 
 async def drone_remove(api: ApiClient, arguments: argparse.Namespace) -> None:
-    """Revokes the drone's credential, too."""
+    """Removes the drone and revokes its credential."""
     await _remove(api, "/drones", "name", arguments)
 
 
 async def drone_token(api: ApiClient, arguments: argparse.Namespace) -> None:
-    """A credential for a new drone, told once."""
-    made = await api.post("/drones/tokens", {"name": arguments.name})
-    _say(arguments, made, f"GADGET_DRONE_TOKEN={made['token']}")
+    """Creates a credential for a new drone and shows it once."""
+    credential = await api.post("/drones/tokens", {"name": arguments.name})
+    _say(arguments, credential, f"GADGET_DRONE_TOKEN={credential['token']}")
 
 
 async def _remove(api: ApiClient, path: str, key: str, arguments: argparse.Namespace) -> None:
@@ -218,12 +218,12 @@ async def _remove(api: ApiClient, path: str, key: str, arguments: argparse.Names
 
 
 async def _the_one(api: ApiClient, path: str, key: str, wanted: str) -> dict[str, Any]:
-    """The one that has this name or id. Raises GadgetError."""
-    found = [item async for item in api.items(path) if wanted in (item[key], item["_id"])]
-    if len(found) != 1:
-        many = "several have" if found else "none has"
-        raise GadgetError(ErrorCode.NOT_FOUND, f"There is not one such: {many} the name {wanted}; try its id.")
-    return found[0]
+    """Returns the item with this name or id. Raises GadgetError."""
+    items = [item async for item in api.items(path) if wanted in (item[key], item["_id"])]
+    if len(items) != 1:
+        many = "Several have" if items else "None has"
+        raise GadgetError(ErrorCode.NOT_FOUND, f"{many} the name {wanted}; use an id.")
+    return items[0]
 
 
 def _say_diff(arguments: argparse.Namespace, diff: dict[str, Any]) -> None:

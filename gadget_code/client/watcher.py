@@ -1,4 +1,4 @@
-"""Watching a session: its events once and in order, over any number of connections."""
+"""Watches a session: yields its events once and in order, over any number of connections."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,18 +20,19 @@ from gadget_code.client.api import ApiClient
 _CALL_S = 20.0
 _WELCOME_S = 10.0
 _QUEUE = 10_000
-"""Events not yet looked at; past that the socket is not read, and the server's own cap holds."""
+"""Events that wait for the reader. When the queue is full the socket is not read, and the server's own limit
+applies."""
 
 
 class Watcher:
-    """One session, watched. `events()` yields `(type, payload)` of turn events and of `turnStatus`."""
+    """Watches one session. `events()` yields `(type, payload)` of turn events and of `turnStatus`."""
 
     def __init__(self, api: ApiClient, session: str) -> None:
         self._api = api
         self._session = session
         self._cursor: Cursor | None = None
         self._gap: tuple[str, int] | None = None
-        """The event we last asked for what is missing before it."""
+        """The event after the gap for which a replay was requested last."""
         self._queue: asyncio.Queue[tuple[str, Any]] = asyncio.Queue(_QUEUE)
         self._socket = socketio.AsyncClient(reconnection_delay=0.2, reconnection_delay_max=5, handle_sigint=False)
         self._selecting: asyncio.Task[None] | None = None
@@ -69,7 +70,7 @@ class Watcher:
         await self._socket.disconnect()
 
     async def call(self, event: str, message: WireModel) -> dict[str, Any]:
-        """A request and its answer. Raises the error that was answered."""
+        """Sends a request and returns the reply. Raises the error of the reply."""
         try:
             reply = await self._socket.call(event, message.to_wire(), timeout=_CALL_S)
         except SocketIOError as exc:
@@ -80,7 +81,7 @@ class Watcher:
         raise GadgetError(error.code, error.message, retryable=error.retryable)
 
     async def events(self) -> AsyncIterator[tuple[str, Any]]:
-        """Without end; `("connection", True | False)` tells when the connection is lost and when it is back."""
+        """Yields without end. `("connection", True | False)` says that the connection is back or lost."""
         while True:
             name, payload = await self._queue.get()
             if name not in EVENT_TYPES:
@@ -90,8 +91,8 @@ class Watcher:
                 yield name, payload
 
     def _is_next(self, turn: str, seq: int, epoch: int) -> bool:
-        """Whether an event continues what we have, or takes the place of its end: a later epoch may say something else
-        than what we saw and nobody stored. A repeat is dropped; after a gap the rest is asked for again."""
+        """Returns whether to yield an event: it continues the stream, or replaces its end. An event of a later epoch
+        may replace what this client saw and nobody stored. Drops repeats; after a gap it requests a replay."""
         have = self._cursor
         if have is None or (have.turn_id < turn and seq == 1):
             return True
@@ -105,7 +106,7 @@ class Watcher:
         elif have.turn_id > turn:
             return False
         if self._gap == (turn, seq):
-            return True  # nobody has what is missing: deltas of an old turn expire
+            return True  # the missing events are gone: deltas of old turns expire
         self._gap = (turn, seq)
         self._select_again()
         return False
@@ -123,7 +124,7 @@ class Watcher:
 
     async def _select(self) -> None:
         select = SelectSession(chat_session_id=self._session, after=self._cursor)
-        with suppress(Unavailable):  # the connection went again: the next one selects
+        with suppress(Unavailable):  # the connection is lost; the next one selects again
             try:
                 reply = await self.call("selectSession", select)
             except GadgetError as exc:
@@ -150,7 +151,7 @@ def turn_of(payload: dict[str, Any]) -> ChatTurn:
 
 
 def _as_error(refusal: Any, server: str) -> GadgetError:
-    # python-socketio tells a refused client {message, data}; anything else is a connection that failed.
+    # python-socketio gives a refused client {message, data}; anything else is a failed connection.
     if isinstance(refusal, dict) and isinstance(refusal.get("data"), dict):
         error = ErrorInfo.model_validate(refusal["data"])
         return GadgetError(error.code, error.message)

@@ -1,1 +1,2 @@
-"""The REST API, one module a resource. A route authorises and calls the store or a turn's verb: no layer between."""
+"""The REST API, one module per resource. A route authorises and calls the store or an action: there is no layer
+between."""

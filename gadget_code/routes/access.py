@@ -1,18 +1,16 @@
-"""Who may call a route: its dependencies. Everything but a written allow-list asks for a token."""
+"""The dependencies that authorise a caller. Every route needs a token, unless a test lists it as public."""
 
 from typing import Annotated, cast
 
-from fastapi import Depends, Query, Request, Response
+from fastapi import Depends, Query, Request
 
 from gadget_api.errors import NotAllowed, NotAuthenticated
 from gadget_api.tokens import TokenKind
 from gadget_api.users import User
-from gadget_code.auth.tokens import IDE_LIFE, Identity, page_token
+from gadget_code.auth.cookies import COOKIE, PAGE_HEADER, page_token
 from gadget_code.service import Service
 from gadget_code.store.records import MAX_PAGE
-
-COOKIE = "gadget_session"
-PAGE_HEADER = "X-Gadget-Page"
+from gadget_code.store.tokens import Caller
 
 
 def get_service(request: Request) -> Service:
@@ -20,14 +18,14 @@ def get_service(request: Request) -> Service:
 
 
 def presented_token(request: Request) -> str | None:
-    """The bearer token of a request, else the two halves that a page sends: its cookie and its header."""
+    """Returns the bearer token, or the token of a page from its cookie and its header."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and token:
         return token.strip()
     return page_token(request.cookies.get(COOKIE), request.headers.get(PAGE_HEADER))
 
 
-async def get_identity(request: Request, service: Annotated[Service, Depends(get_service)]) -> Identity:
+async def get_identity(request: Request, service: Annotated[Service, Depends(get_service)]) -> Caller:
     token = presented_token(request)
     identity = await service.store.tokens.identify(token) if token else None
     if identity is None or identity.kind is TokenKind.SIGN_IN:
@@ -35,37 +33,37 @@ async def get_identity(request: Request, service: Annotated[Service, Depends(get
     return identity
 
 
-async def ide_identity(identity: Annotated[Identity, Depends(get_identity)]) -> Identity:
+async def ide_identity(identity: Annotated[Caller, Depends(get_identity)]) -> Caller:
     if identity.kind is not TokenKind.IDE:
-        raise NotAllowed("A drone's token does not open this; sign in as a user.")
+        raise NotAllowed("A drone's token may not do this; sign in as a user.")
     return identity
 
 
-async def drone_identity(identity: Annotated[Identity, Depends(get_identity)]) -> Identity:
+async def drone_identity(identity: Annotated[Caller, Depends(get_identity)]) -> Caller:
     if identity.kind is not TokenKind.DRONE or identity.drone is None:
-        raise NotAllowed("Only a registered drone may ask for this.")
+        raise NotAllowed("Only a registered drone may do this.")
     return identity
 
 
 async def current_user(
-    identity: Annotated[Identity, Depends(ide_identity)], service: Annotated[Service, Depends(get_service)]
+    identity: Annotated[Caller, Depends(ide_identity)], service: Annotated[Service, Depends(get_service)]
 ) -> User:
     user = await service.store.users.find({"_id": identity.user})
     if user is None:
-        raise NotAuthenticated("This account is gone.")
+        raise NotAuthenticated("This account does not exist any more.")
     return user
 
 
 async def admin(user: Annotated[User, Depends(current_user)]) -> User:
     if not user.is_admin:
-        raise NotAllowed("Only an administrator of this install may ask for this.")
+        raise NotAllowed("Only an administrator of this install may do this.")
     return user
 
 
 WithService = Annotated[Service, Depends(get_service)]
-AnyCaller = Annotated[Identity, Depends(get_identity)]
-IdeCaller = Annotated[Identity, Depends(ide_identity)]
-DroneCaller = Annotated[Identity, Depends(drone_identity)]
+AnyCaller = Annotated[Caller, Depends(get_identity)]
+IdeCaller = Annotated[Caller, Depends(ide_identity)]
+DroneCaller = Annotated[Caller, Depends(drone_identity)]
 CurrentUser = Annotated[User, Depends(current_user)]
 Admin = Annotated[User, Depends(admin)]
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE)]
@@ -74,15 +72,3 @@ DEFAULT_LIMIT = 50
 
 def client_address(request: Request) -> str:
     return request.client.host if request.client else "unknown"
-
-
-def set_cookie(response: Response, service: Service, token: str) -> None:
-    """Sets the cookie's half of `token`; the page keeps the other."""
-    response.set_cookie(
-        COOKIE,
-        token.partition(".")[0],
-        max_age=int(IDE_LIFE.total_seconds()),
-        httponly=True,
-        samesite="strict",
-        secure=service.settings.is_https,
-    )

@@ -5,14 +5,16 @@ from fastapi import APIRouter, Request, Response
 from gadget_api.errors import ErrorCode, NotAllowed, NotAuthenticated
 from gadget_api.tokens import TokenKind
 from gadget_api.users import LinkLogin, Login, Registration, SignedIn, User
-from gadget_code.routes.access import COOKIE, IdeCaller, WithService, client_address, set_cookie
+from gadget_code.auth.cookies import COOKIE
+from gadget_code.routes.access import IdeCaller, WithService, client_address
+from gadget_code.store.tokens import IDE_LIFE
 
 router = APIRouter(prefix="/auth", tags=["auth"])
 
 
 @router.post("/login")
 async def login(credentials: Login, request: Request, response: Response, service: WithService) -> SignedIn:
-    """Signs in by password. After ten failures in 15 minutes an address has to wait with this account."""
+    """Signs in with a password. After ten failures in 15 minutes an address has to wait with this account."""
     email = credentials.email.strip().lower()
     address = client_address(request)
     await service.login_limits.attempt(email, address)
@@ -27,7 +29,7 @@ async def login(credentials: Login, request: Request, response: Response, servic
 
 @router.post("/link")
 async def link(credentials: LinkLogin, request: Request, response: Response, service: WithService) -> SignedIn:
-    """Signs in by the one-time token of a sign-in link."""
+    """Signs in with the one-time token of a sign-in link."""
     user_id = await service.store.tokens.take_sign_in(credentials.token.get_secret_value())
     user = await service.store.users.find({"_id": user_id}) if user_id is not None else None
     if user is None:
@@ -46,10 +48,10 @@ async def logout(identity: IdeCaller, response: Response, service: WithService) 
 
 @router.post("/register", status_code=201)
 async def register(new: Registration, request: Request, response: Response, service: WithService) -> SignedIn:
-    """Makes an account, where the install allows that (`GADGET_OPEN_REGISTRATION`)."""
+    """Creates an account, when the install allows that (`GADGET_OPEN_REGISTRATION`)."""
     if not service.settings.open_registration:
         raise NotAllowed(
-            "This install makes no accounts by itself; ask its owner for one.", ErrorCode.REGISTRATION_CLOSED
+            "Registration is closed on this install; ask its owner for an account.", ErrorCode.REGISTRATION_CLOSED
         )
     hashed = await service.passwords.hash(new.password.get_secret_value())
     name = new.display_name or new.email.partition("@")[0]
@@ -60,10 +62,17 @@ async def register(new: Registration, request: Request, response: Response, serv
 async def _signed_in(service: WithService, user: User, request: Request, response: Response) -> SignedIn:
     client = request.headers.get("user-agent")
     token, _ = await service.store.tokens.issue(user.id, TokenKind.IDE, client=client)
-    if await service.store.users.find({"_id": user.id}) is None:  # removed while the password was looked at
+    if await service.store.users.find({"_id": user.id}) is None:  # removed while the password was checked
         await service.store.tokens.revoke(user=user.id)
-        raise NotAuthenticated("This account is gone.")
+        raise NotAuthenticated("This account does not exist any more.")
     service.login_limits.signed_in(user.email, client_address(request))
-    set_cookie(response, service, token)
+    response.set_cookie(
+        COOKIE,
+        token.partition(".")[0],  # the page keeps the other half
+        max_age=int(IDE_LIFE.total_seconds()),
+        httponly=True,
+        samesite="strict",
+        secure=service.settings.is_https,
+    )
     response.headers["Cache-Control"] = "no-store"
     return SignedIn(token=token, user=user)

@@ -1,4 +1,4 @@
-"""What a user does with a session as a whole: search, fork, export, take back, compare."""
+"""Whole sessions: search, fork, export, revert, diff."""
 
 from typing import Annotated, Literal
 
@@ -6,13 +6,12 @@ from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
 from gadget_api.checkpoints import Diff, NewRevert, Reverted
-from gadget_api.commands import SessionUpdated
 from gadget_api.search import SearchPage
 from gadget_api.sessions import ChatSession, NewFork
 from gadget_code.routes.access import DEFAULT_LIMIT, IdeCaller, Limit, WithService
+from gadget_code.sessions.export import MEDIA_TYPES, Format, disposition, exported
+from gadget_code.sessions.forks import fork
 from gadget_code.store.search import MAX_QUERY, search
-from gadget_code.turns.export import MEDIA_TYPES, Format, disposition, exported
-from gadget_code.turns.forking import fork
 
 router = APIRouter(tags=["sessions"])
 
@@ -26,17 +25,17 @@ async def search_sessions(
     limit: Limit = DEFAULT_LIMIT,
     cursor: str | None = None,
 ) -> SearchPage:
-    """Where all these words are: in the names of sessions (parts of words, too), in prompts and in answers. The turns
-    of a page are newest first; names of sessions come before them, on the first page."""
+    """Finds all these words: in the names of sessions (parts of words, too), in prompts and in answers. Turns are
+    newest first; the names of sessions come before them, on the first page."""
     return await search(service.store.database, caller.user, q, project=project, limit=limit, cursor=cursor)
 
 
 @router.post("/sessions/{session_id}/fork", status_code=201)
 async def fork_session(session_id: str, new: NewFork, caller: IdeCaller, service: WithService) -> ChatSession:
-    """A new session that begins with this one's turns up to one of them, and stands on its own."""
+    """Creates an independent session with this one's turns up to one of them."""
     source = await service.store.sessions.owned(caller.user, session_id)
     forked = await fork(service.store, source, new.turn, new.name)
-    await service.rooms.tell_user(caller.user, "sessionUpdated", SessionUpdated(session=forked))
+    await service.rooms.emit_session(forked)
     return forked
 
 
@@ -44,7 +43,7 @@ async def fork_session(session_id: str, new: NewFork, caller: IdeCaller, service
 async def export_session(
     session_id: str, caller: IdeCaller, service: WithService, format: Format = "markdown"
 ) -> StreamingResponse:
-    """The session as Markdown to read, or as JSON to process."""
+    """Exports the session as Markdown to read, or as JSON to process."""
     session = await service.store.sessions.owned(caller.user, session_id)
     headers = {"Content-Disposition": disposition(session, format), "X-Content-Type-Options": "nosniff"}
     parts = exported(service.store, session, format)
@@ -53,26 +52,26 @@ async def export_session(
 
 @router.post("/sessions/{session_id}/revert")
 async def revert_session(session_id: str, new: NewRevert, caller: IdeCaller, service: WithService) -> Reverted:
-    """Back to where the session was before a turn: its conversation, its files, or both. With `preview` nothing
-    changes, and the answer says what would."""
-    return await service.reverting.revert(caller.user, session_id, new)
+    """Reverts the session to its state before a turn: its conversation, its files, or both. With `preview` nothing
+    changes, and the response says what would change."""
+    return await service.reverts.revert(caller.user, session_id, new)
 
 
 @router.post("/sessions/{session_id}/redo")
 async def redo_session(session_id: str, caller: IdeCaller, service: WithService) -> Reverted:
-    """Brings forward what was taken back since the last prompt."""
-    return await service.reverting.redo(caller.user, session_id)
+    """Restores what was reverted since the last prompt."""
+    return await service.reverts.redo(caller.user, session_id)
 
 
 @router.get("/sessions/{session_id}/diff")
 async def get_session_diff(
     session_id: str, caller: IdeCaller, service: WithService, scope: Literal["session", "uncommitted"] = "session"
 ) -> Diff:
-    """What was changed since the session began, or since the last commit; its drone is asked."""
-    return await service.reverting.session_diff(caller.user, session_id, uncommitted=scope == "uncommitted")
+    """Returns what has changed since the session began, or since the last commit. Asks the drone."""
+    return await service.reverts.session_diff(caller.user, session_id, uncommitted=scope == "uncommitted")
 
 
 @router.get("/turns/{turn_id}/diff")
 async def get_turn_diff(turn_id: str, caller: IdeCaller, service: WithService) -> Diff:
-    """What the turn changed; its drone is asked."""
-    return await service.reverting.turn_diff(caller.user, turn_id)
+    """Returns what the turn changed. Asks the drone."""
+    return await service.reverts.turn_diff(caller.user, turn_id)

@@ -4,7 +4,6 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from gadget_api.commands import DroneStatusChanged
 from gadget_api.drones import DroneChanges, DroneRegistration, DroneStatus, NewDroneToken, NewRegistration, Registered
 from gadget_api.errors import Conflict, ErrorCode, NotAllowed
 from gadget_api.ids import new_id
@@ -32,10 +31,10 @@ _NOT_YOURS = "This token belongs to another workspace; use a new one here."
 
 @router.post("/registrations", status_code=201)
 async def register_drone(new: NewRegistration, request: Request, caller: AnyCaller, service: WithService) -> Registered:
-    """A drone signs on: with its own token, or with a user's, for which it gets one of its own.
+    """Registers a drone, with its own token or with a user's. With a user's token it gets one of its own.
 
-    The same workspace is the same registration. A workspace that is online from another place is refused: somebody
-    copied its folder.
+    The same workspace is the same registration. A workspace that is online in another place is refused: its folder was
+    copied.
     """
     if new.protocol_version not in (None, PROTOCOL_VERSION):
         behind = "the server" if (new.protocol_version or 0) > PROTOCOL_VERSION else "this drone"
@@ -47,12 +46,11 @@ async def register_drone(new: NewRegistration, request: Request, caller: AnyCall
     drone = await drones.find({"user": caller.user, "workspaceId": new.workspace_id})
     if caller.kind is TokenKind.DRONE and caller.drone is not None and (drone is None or drone.id != caller.drone):
         raise NotAllowed(_NOT_YOURS, ErrorCode.WORKSPACE_MISMATCH)
-    sandbox = new.sandbox and new.sandbox.model_dump()
     place = {
         "hostname": new.hostname,
         "workspaceDir": new.workspace_dir,
         "version": new.version,
-        "sandbox": sandbox,
+        "sandbox": new.sandbox and new.sandbox.model_dump(),
     }
     if drone is None:
         drone = await drones.insert(
@@ -76,8 +74,6 @@ async def register_drone(new: NewRegistration, request: Request, caller: AnyCall
             await _refuse_a_copy(service, drone)
         changes: dict[str, Any] = {
             **place,
-            "version": new.version,
-            "sandbox": sandbox,
             **({"name": new.name} if new.name else {}),
         }
         drone = await drones.update({"_id": drone.id}, changes) or drone
@@ -95,14 +91,14 @@ async def register_drone(new: NewRegistration, request: Request, caller: AnyCall
 
 
 async def _refuse_a_copy(service: Service, drone: DroneRegistration) -> None:
-    """Raises Conflict when the drone that had this workspace elsewhere may still be at work there."""
+    """Raises Conflict when a drone may still be at work on this workspace in another place."""
     place = f"{drone.hostname}:{drone.workspace_dir}"
     if drone.status is not DroneStatus.OFFLINE:
         raise Conflict(
             ErrorCode.WORKSPACE_IN_USE,
             f"This workspace is in use at {place}; delete .gadget/workspace.json here if this folder is a copy of it.",
         )
-    turns = await service.store.turns.at_work_on(drone)
+    turns = await service.store.turns.running_on(drone)
     if turns:
         raise Conflict(
             ErrorCode.WORKSPACE_IN_USE,
@@ -119,7 +115,7 @@ async def _refuse_a_copy(service: Service, drone: DroneRegistration) -> None:
 async def create_drone_token(
     caller: IdeCaller, service: WithService, new: DroneTokenName | None = None
 ) -> NewDroneToken:
-    """A credential for a new drone, to start it with as GADGET_DRONE_TOKEN; the first workspace to use it keeps it."""
+    """Creates a credential for a new drone (GADGET_DRONE_TOKEN). The first workspace that uses it owns it."""
     name = None if new is None else new.name
     token, expires_at = await service.store.tokens.issue(caller.user, TokenKind.DRONE, name=name)
     return NewDroneToken(token=token, expires_at=expires_at)
@@ -134,7 +130,7 @@ async def list_drones(
 
 @router.get("/me")
 async def get_own_drone(caller: DroneCaller, service: WithService) -> DroneRegistration:
-    """Drone only: the registration that its token belongs to, for a workspace that has forgotten who it is."""
+    """Drone only: returns the registration that its token belongs to, for a workspace that has lost its identity."""
     assert caller.drone is not None
     return await service.store.drones.owned(caller.user, caller.drone)
 
@@ -149,7 +145,7 @@ async def change_drone(
     drone_id: str, changes: DroneChanges, caller: IdeCaller, service: WithService
 ) -> DroneRegistration:
     drone = await service.store.drones.change({"_id": drone_id, "user": caller.user}, changes)
-    await service.rooms.tell_user(caller.user, "droneStatus", DroneStatusChanged(drone=drone))
+    await service.rooms.emit_drone(drone)
     return drone
 
 

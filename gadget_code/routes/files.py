@@ -1,4 +1,4 @@
-"""The files of a session's project, in the workspace of the drone that has them."""
+"""The files of a session's project, in the drone's workspace."""
 
 import asyncio
 import re
@@ -25,11 +25,11 @@ from gadget_api.files import (
     RenameFile,
     SavedFile,
 )
-from gadget_code.pictures import image_of
+from gadget_code.http.image_types import image_of
 from gadget_code.routes.access import IdeCaller, WithService
 
 _TEXT = "text/plain; charset=utf-8"
-"""Whatever its name is: HTML and SVG are never answered as what a browser would run."""
+"""Whatever the file's name: a browser must never run HTML or SVG from here."""
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; sandbox",
@@ -37,13 +37,13 @@ _HEADERS = {
 }
 _PIECE_BYTES = 256 * 1024
 _SENT_S = 600.0
-"""For a file of 32 MiB: half a megabit a second. Who reads it slower, or not at all, is cut."""
+"""For a file of 32 MiB: half a megabit a second. A slower connection is closed."""
 _ETAG = re.compile(r'"([0-9a-f]{64})"')
 
 
 class _InPieces(Response):
-    """Sends its body no faster than it is taken, and holds `place` until then: a connection that does not read keeps a
-    file in memory, and a user has so many of these."""
+    """Sends its body no faster than the client reads, and holds `place` until then: a connection that is not read keeps
+    a file in memory, and a user may have only a few."""
 
     def __init__(self, content: bytes, headers: Mapping[str, str], place: AbstractAsyncContextManager[None]) -> None:
         super().__init__(content, headers=dict(headers))
@@ -60,7 +60,7 @@ class _InPieces(Response):
 
 
 def check_utf8(request: Request) -> None:
-    """A file is named by its exact bytes: what is no UTF-8 must not be read as something else."""
+    """Refuses a path that is not UTF-8: it must not be decoded as another path."""
     try:
         unquote_to_bytes(request.scope["query_string"]).decode()
     except UnicodeDecodeError:
@@ -74,7 +74,8 @@ router = APIRouter(prefix="/sessions/{session_id}/files", tags=["files"], depend
 async def list_files(
     session_id: str, caller: IdeCaller, service: WithService, path: Annotated[DirectoryPath, Query()] = ""
 ) -> FileList:
-    """One directory of the project, which is the empty path: its directories by name, then its files."""
+    """Lists one directory of the project; the empty path is the project. Directories come first, by name, then
+    files."""
     return await service.files.list_directory(caller.user, session_id, path)
 
 
@@ -86,7 +87,7 @@ async def find_files(
     q: Annotated[FileQuery, Query()] = "",
     limit: Annotated[int, Field(ge=1, le=MAX_FOUND_FILES), Query()] = 50,
 ) -> FoundFiles:
-    """Files whose paths have these letters in this order, the best fit first, without those that git ignores."""
+    """Finds files whose paths contain these letters in this order, best match first. Leaves out what git ignores."""
     return await service.files.find(caller.user, session_id, q, limit)
 
 
@@ -112,7 +113,7 @@ async def read_file(
     download: bool = False,
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Response:
-    """A file's bytes, 32 MiB at most. Its `ETag` is its version, and names it where it is saved."""
+    """Returns a file's bytes, 32 MiB at most. Its `ETag` is its version, which a save has to name."""
     named = (if_none_match or "").strip()
     known = ["*"] if named == "*" else _ETAG.findall(named)
     content = await service.files.read(caller.user, session_id, path, known)
@@ -121,10 +122,10 @@ async def read_file(
         return Response(status_code=304, headers=headers)
     if download:
         headers["Content-Disposition"] = f"attachment; filename*=UTF-8''{quote(path.rpartition('/')[2], safe='')}"
-    # As a header, for the response adds a charset of its own to a text's media type.
+    # As a header: the response would add a charset to a text's media type.
     headers["Content-Type"] = await asyncio.to_thread(media_type_of, content.data)
     if len(content.data) > _PIECE_BYTES:
-        return _InPieces(content.data, headers, service.files.sending.taken(caller.user))
+        return _InPieces(content.data, headers, service.files.sending.hold(caller.user))
     return Response(content.data, headers=headers)
 
 
@@ -147,8 +148,8 @@ async def write_file(
     if_match: Annotated[str | None, Header()] = None,
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> SavedFile:
-    """Saves a file: its bytes are the body, 2 MiB at most. `If-Match` names the version that was edited, or
-    `If-None-Match: *` makes a new file, with directories above it; one of both is needed."""
+    """Saves a file: the body is its bytes, 2 MiB at most. One header is required: `If-Match` with the version that was
+    edited, or `If-None-Match: *` for a new file. Creates missing directories."""
     version = _base(if_match, if_none_match)
     saved = await service.files.write(caller.user, session_id, path, version, await _body(request))
     response.headers["ETag"] = f'"{saved.version}"'
@@ -157,7 +158,7 @@ async def write_file(
 
 @router.post("/rename", status_code=204)
 async def rename_file(session_id: str, new: RenameFile, caller: IdeCaller, service: WithService) -> None:
-    """Gives a file or a directory another path, and makes the directories above that. Nothing is overwritten."""
+    """Renames a file or a directory, and creates missing directories. Overwrites nothing."""
     await service.files.rename(caller.user, session_id, new)
 
 
@@ -170,8 +171,8 @@ async def delete_files(
     version: Annotated[FileVersion | None, Query()] = None,
     recursive: bool = False,
 ) -> DeletedFiles:
-    """Deletes a file, if it is still `version` where that is given; or with `recursive` a directory of 10,000 files at
-    most, and without a repository in it."""
+    """Deletes a file, if it is still `version` when that is given. With `recursive` it deletes a directory with at most
+    10,000 files and no repository in it."""
     return await service.files.delete(caller.user, session_id, path, version, recursive=recursive)
 
 
@@ -188,7 +189,7 @@ def media_type_of(data: bytes) -> str:
 
 
 def _base(if_match: str | None, if_none_match: str | None) -> str | None:
-    """The version that is to be replaced; None for a new file."""
+    """Returns the version to replace; None for a new file."""
     if if_match is not None and if_none_match is None:
         etag = _ETAG.fullmatch(if_match.strip())
         if etag is not None:
@@ -196,18 +197,16 @@ def _base(if_match: str | None, if_none_match: str | None) -> str | None:
     elif if_match is None and if_none_match is not None and if_none_match.strip() == "*":
         return None
     raise InvalidInput(
-        'Say what is to be replaced: `If-Match: "<version>"` with the ETag of what was read, or `If-None-Match: *` for '
+        'Name the version to replace: `If-Match: "<version>"` with the ETag that was read, or `If-None-Match: *` for '
         "a new file."
     )
 
 
 async def _body(request: Request) -> bytes:
-    """Counted as it comes: what is too large is not kept."""
+    """Counts while it reads, so that a body that is too large is not kept in memory."""
     body = bytearray()
     async for piece in request.stream():
         body += piece
         if len(body) > MAX_WRITTEN_BYTES:
-            raise TooLarge(
-                f"A file that is saved may have {MAX_WRITTEN_BYTES // 1024**2} MiB; change it in a terminal."
-            )
+            raise TooLarge(f"A file above {MAX_WRITTEN_BYTES // 1024**2} MiB cannot be saved; change it in a terminal.")
     return bytes(body)

@@ -1,12 +1,12 @@
-"""Whether the service lives, whether it is ready, and how busy it is."""
+"""Whether the service is alive and ready, and its metrics."""
 
 from typing import Any
 
 from fastapi import APIRouter, Response
 
 from gadget_api.turns import ChatTurnStatus
-from gadget_code.metrics import counter, gauge
 from gadget_code.routes.access import Admin, WithService
+from gadget_code.runtime.metrics import counter, gauge
 
 router = APIRouter(tags=["health"])
 
@@ -30,13 +30,13 @@ async def metrics(_: Admin, service: WithService) -> Response:
     turns = await service.store.turns.count_by_status()
     queued = {"": turns.get(ChatTurnStatus.QUEUED, 0)}
     pending = {"": await service.store.inquiries.count_pending()}
-    taken = {"": service.recorder.events_total}
+    recorded = {"": service.recorder.events_total}
     sockets = {"": len(service.sockets.eio.sockets)}
     lines = [
         *gauge("gadget_turns", "Turns in the store.", turns, "status"),
         *gauge("gadget_queued_turns", "Turns that wait for a drone.", queued),
         *gauge("gadget_pending_inquiries", "Inquiries that wait for a user.", pending),
-        *counter("gadget_events_recorded_total", "Turn events taken by this process.", taken),
+        *counter("gadget_events_recorded_total", "Turn events accepted by this process.", recorded),
         *gauge("gadget_sockets", "Engine.IO connections of this process.", sockets),
         *service.metrics.lines(),
     ]

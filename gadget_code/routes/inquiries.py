@@ -1,4 +1,4 @@
-"""What turns ask their user, and the answers."""
+"""The inquiries of turns, and their answers."""
 
 from fastapi import APIRouter
 
@@ -18,7 +18,7 @@ async def list_inquiries(
     status: InquiryStatus | None = None,
     session: str | None = None,
 ) -> Page[Inquiry]:
-    """Those of turns that are over are kept for 30 days."""
+    """Lists inquiries. Those of finished turns are kept for 30 days."""
     query = {
         "user": caller.user,
         **({"status": status} if status is not None else {}),
@@ -34,5 +34,5 @@ async def get_inquiry(inquiry_id: str, caller: IdeCaller, service: WithService) 
 
 @router.post("/{inquiry_id}/answer")
 async def answer_inquiry(inquiry_id: str, answer: Answer, caller: IdeCaller, service: WithService) -> Inquiry:
-    """The first answer counts; the same again is no other."""
+    """Answers an inquiry. The first answer counts; the same answer again succeeds."""
     return await service.inquiries.answer(caller.user, inquiry_id, answer)

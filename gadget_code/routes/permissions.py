@@ -1,4 +1,4 @@
-"""The rules of the install. Those of a user, a project and a session are fields of theirs."""
+"""The rules of the install. Users, projects and sessions have their rules as a field."""
 
 from fastapi import APIRouter
 
@@ -15,7 +15,7 @@ async def get_install_rules(_: Admin, service: WithService) -> InstallRules:
 
 @router.put("/install")
 async def put_install_rules(rules: InstallRules, _: Admin, service: WithService) -> InstallRules:
-    """Replaces them; counts at once, in turns that run too."""
+    """Replaces the install's rules. They apply at once, also to running turns."""
     await service.store.install.put_rules(rules)
     await service.policies.changed({})
     return rules

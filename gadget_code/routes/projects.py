@@ -37,7 +37,7 @@ async def get_project(project_id: str, caller: IdeCaller, service: WithService) 
 
 @router.patch("/{project_id}")
 async def change_project(project_id: str, changes: ProjectChanges, caller: IdeCaller, service: WithService) -> Project:
-    """New rules, and trust in the repository's own, count at once, in turns that run too."""
+    """Changes a project. New rules, and trust in the repository's rules, apply at once, also to running turns."""
     project = await service.store.projects.change({"_id": project_id, "user": caller.user}, changes)
     if changes.rules is not None or changes.trusted is not None:
         await service.policies.changed({"user": project.user, "project": project.id})
@@ -46,7 +46,7 @@ async def change_project(project_id: str, changes: ProjectChanges, caller: IdeCa
 
 @router.delete("/{project_id}", status_code=204)
 async def delete_project(project_id: str, caller: IdeCaller, service: WithService) -> None:
-    """Refused while sessions use it."""
+    """Deletes a project. Refused while sessions use it."""
     await service.store.projects.owned(caller.user, project_id)
     if await service.store.sessions.find({"user": caller.user, "project": project_id}) is not None:
         raise Conflict(ErrorCode.ALREADY_EXISTS, "Sessions use this project; delete them first.")

@@ -1,4 +1,4 @@
-"""Providers of models."""
+"""Model providers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,7 +7,7 @@ from fastapi import APIRouter
 
 from gadget_api.errors import Conflict, ErrorCode
 from gadget_api.providers import ListedModels, NewProvider, Provider, ProviderChanges
-from gadget_code.outbound import check_address
+from gadget_code.providers.addresses import check_address
 from gadget_code.routes.access import DEFAULT_LIMIT, IdeCaller, Limit, WithService
 from gadget_code.store.records import Page
 
@@ -38,7 +38,8 @@ async def get_provider(provider_id: str, caller: IdeCaller, service: WithService
 async def change_provider(
     provider_id: str, changes: ProviderChanges, caller: IdeCaller, service: WithService
 ) -> Provider:
-    """A new base URL without a new key drops the stored key: it was given for the old one."""
+    """Changes a provider. A new base URL without a new key deletes the stored key: the key was entered for the old
+    URL."""
     if changes.base_url is not None:
         await check_address(changes.base_url, allow_private=service.settings.allow_private_urls)
     return await service.store.providers.edit(caller.user, provider_id, changes)
@@ -46,7 +47,7 @@ async def change_provider(
 
 @router.delete("/{provider_id}", status_code=204)
 async def delete_provider(provider_id: str, caller: IdeCaller, service: WithService) -> None:
-    """Refused while sessions use it."""
+    """Deletes a provider. Refused while sessions use it."""
     await service.store.providers.owned(caller.user, provider_id)
     if await service.store.sessions.find({"user": caller.user, "provider": provider_id}) is not None:
         raise Conflict(ErrorCode.ALREADY_EXISTS, "Sessions use this provider; give them another first.")
@@ -55,7 +56,7 @@ async def delete_provider(provider_id: str, caller: IdeCaller, service: WithServ
 
 @router.get("/{provider_id}/models")
 async def list_provider_models(provider_id: str, caller: IdeCaller, service: WithService) -> ListedModels:
-    """The models the provider says it has, asked now."""
+    """Asks the provider for its models."""
     provider = await service.store.providers.owned(caller.user, provider_id)
     key = await service.store.providers.key_of(provider)
     list_models = await asyncio.to_thread(_list_models)
@@ -63,6 +64,8 @@ async def list_provider_models(provider_id: str, caller: IdeCaller, service: Wit
 
 
 def _list_models() -> ListModels:
-    from gadget_code.catalog import list_models  # with httpx: 9 MB and 0.1 s, for what is asked once in a while
+    from gadget_code.providers.catalog import (
+        list_models,  # with httpx: 9 MB and 0.1 s, for a rare request
+    )
 
     return list_models

@@ -1,4 +1,4 @@
-"""What is signed in to an account, and how to end it."""
+"""The sign-ins of an account, and how to end them."""
 
 from fastapi import APIRouter
 
@@ -11,14 +11,14 @@ router = APIRouter(prefix="/tokens", tags=["tokens"])
 
 @router.get("")
 async def list_tokens(caller: IdeCaller, service: WithService) -> TokenList:
-    """The account's own: browsers and terminals that are signed in, drones' credentials, sign-in links that nobody has
-    used. Never a token."""
+    """Lists the account's sign-ins: browsers and terminals, drones' credentials, unused sign-in links. Never shows a
+    token."""
     return TokenList(items=tuple(await service.store.tokens.infos(caller)))
 
 
 @router.patch("/{token_id}")
 async def change_token(token_id: str, changes: TokenChanges, caller: IdeCaller, service: WithService) -> TokenInfo:
-    """Gives it a name, to know it again."""
+    """Names a sign-in."""
     if await service.store.tokens.rename(caller.user, token_id, changes.name):
         for info in await service.store.tokens.infos(caller):
             if info.id == token_id:
@@ -28,12 +28,12 @@ async def change_token(token_id: str, changes: TokenChanges, caller: IdeCaller, 
 
 @router.delete("/{token_id}", status_code=204)
 async def revoke_token(token_id: str, caller: IdeCaller, service: WithService) -> None:
-    """Ends it at once; a connection that was made by it closes within 5 s."""
+    """Ends it at once; its connections close within 5 s."""
     if not await service.store.tokens.revoke_one(caller.user, token_id):
         raise NotFound("token")
 
 
 @router.delete("", status_code=204)
 async def sign_out_elsewhere(caller: IdeCaller, service: WithService) -> None:
-    """Ends every sign-in of the account but the one that asks, and links that nobody has used. Drones stay."""
+    """Ends every other sign-in of the account, and unused links. Drones stay."""
     await service.store.tokens.revoke_sign_ins(caller.user, keep=caller.token_hash)

@@ -1,4 +1,4 @@
-"""Turns: their status, their whole content, their raw stream, and what a user does to them."""
+"""Turns: status, content, raw stream, and a user's actions."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated
@@ -27,7 +27,7 @@ class EventPage(WireModel):
 
     items: tuple[AnyTurnEvent, ...]
     next_cursor: str | None
-    """The `afterSeq` of the next page; null when there is none yet."""
+    """The `afterSeq` of the next page; null when there are none yet."""
 
 
 @router.get("/{turn_id}")
@@ -43,7 +43,7 @@ async def get_steps(
     limit: Limit = DEFAULT_LIMIT,
     cursor: Annotated[int, Query(ge=0, le=_MAX_SEQ)] = 0,
 ) -> Response:
-    """The whole content of the turn without its deltas, oldest first: its `step`, `toolCall`, `steered`, `compacted`,
+    """Returns the turn's content without deltas, oldest first: its `step`, `toolCall`, `steered`, `compacted`,
     `notice`, `inquiryAsked`, `inquiryAnswered` and `checkpoint` events."""
     turn = await service.store.turns.owned(caller.user, turn_id)
     bodies: list[str] = []
@@ -64,7 +64,7 @@ async def get_events(
     afterSeq: Annotated[int, Query(ge=0, le=_MAX_SEQ)] = 0,
     limit: Annotated[int, Query(ge=1, le=_MAX_EVENTS)] = _MAX_EVENTS,
 ) -> Response:
-    """The turn's events after `afterSeq`, in order."""
+    """Returns the turn's events after `afterSeq`, in order."""
     turn = await service.store.turns.owned(caller.user, turn_id)
     events = await service.store.events.after(turn.id, afterSeq, up_to=turn.last_seq, limit=limit + 1)
     more = len(events) > limit
@@ -79,41 +79,41 @@ async def get_timeline(
     after: Annotated[int, Query(ge=0, le=_MAX_SEQ)] = 0,
     limit: Annotated[int, Query(ge=1, le=_MAX_EVENTS)] = _MAX_EVENTS,
 ) -> Timeline:
-    """What the turn spent its time on: model calls with their tokens and cost, tools, waiting for its user."""
+    """Returns what the turn spent its time on: model calls with their tokens and cost, tools, waits for its user."""
     turn = await service.store.turns.owned(caller.user, turn_id)
     return await timeline(service.store, turn, after=after, limit=limit)
 
 
 def _page(bodies: list[str], next_cursor: int | None) -> Response:
-    # Events are stored as they go over the wire, so nothing is parsed here.
+    # The bodies are sent as they are stored, without parsing.
     cursor = "null" if next_cursor is None else f'"{next_cursor}"'
     return Response(f'{{"items":[{",".join(bodies)}],"nextCursor":{cursor}}}', media_type="application/json")
 
 
 @router.post("/{turn_id}/cancel")
 async def cancel_turn(turn_id: str, caller: IdeCaller, service: WithService) -> OkReply:
-    await service.verbs.cancel(caller.user, turn_id)
+    await service.turns.cancel(caller.user, turn_id)
     return OkReply()
 
 
 @router.post("/{turn_id}/seen")
 async def see_turn(turn_id: str, caller: IdeCaller, service: WithService) -> OkReply:
-    """The user has looked at the turn: its `unusualAt` becomes null, until the turn has used twice as much."""
+    """Marks the turn as seen: its `unusualAt` becomes null, until the turn has used twice as much."""
     turn = await service.store.turns.owned(caller.user, turn_id)
-    await service.rooms.tell_turn(await service.store.turns.seen(turn))
+    await service.rooms.emit_turn(await service.store.turns.mark_seen(turn))
     return OkReply()
 
 
 @router.post("/{turn_id}/steer")
 async def steer_turn(turn_id: str, new: NewSteer, caller: IdeCaller, service: WithService) -> OkReply:
-    await service.verbs.steer(caller.user, turn_id, new.content, new.steer_id or new_id())
+    await service.turns.steer(caller.user, turn_id, new.content, new.steer_id or new_id())
     return OkReply()
 
 
 @router.post("/{turn_id}/continue")
 async def continue_turn(turn_id: str, new: NewContinue, caller: IdeCaller, service: WithService) -> OkReply:
-    """Goes on with a turn whose drone is lost, from its last step, on another drone."""
-    await service.verbs.move(caller.user, turn_id, new.drone_id)
+    """Continues a turn whose drone is lost, from its last step, on another drone."""
+    await service.turns.move(caller.user, turn_id, new.drone_id)
     return OkReply()
 
 
@@ -126,16 +126,16 @@ async def put_blob(
     service: WithService,
     offset: Annotated[int, Query(ge=0)] = 0,
 ) -> None:
-    """Drone only: one part of a large tool output (8 MiB, the last one less), at its offset. 507 when the user's
+    """Drone only: stores one part of a large tool output (8 MiB, the last one less) at its offset. 507 when the user's
     quota is used up."""
     assert caller.drone is not None
-    turn = await service.verbs.of_drone(caller.drone, turn_id)
+    turn = await service.turns.of_drone(caller.drone, turn_id)
     await service.store.blobs.put(turn.user, turn.id, blob_id, offset, await request.body())
 
 
 @router.get("/{turn_id}/blobs/{blob_id}")
 async def get_blob(turn_id: str, blob_id: str, caller: IdeCaller, service: WithService) -> StreamingResponse:
-    """A large tool output, whole. 404 when its drone has not sent it yet, or the user's quota was used up."""
+    """Returns a large tool output, whole. 404 when its drone has not sent it yet, or the user's quota was used up."""
     turn = await service.store.turns.owned(caller.user, turn_id)
     parts = service.store.blobs.read(turn.id, blob_id)
     try:
@@ -143,7 +143,7 @@ async def get_blob(turn_id: str, blob_id: str, caller: IdeCaller, service: WithS
     except (StopAsyncIteration, NotFound):
         raise NotFound(
             "blob",
-            message="The whole output is not here: its drone has not sent it yet, or there was no room for it.",
+            message="The whole output is not available: its drone has not sent it yet, or your storage was full.",
         ) from None
 
     async def content() -> AsyncIterator[bytes]:

@@ -1,4 +1,4 @@
-"""What one's turns have used."""
+"""The usage of a user's turns."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -36,8 +36,8 @@ async def get_usage(
     since: Annotated[Moment | None, Query(alias="from")] = None,
     until: Annotated[Moment | None, Query(alias="to")] = None,
 ) -> UsageReport:
-    """Tokens, money and time of the turns made from `from` on and before `to`: the last 30 days, a year at most. What a
-    turn used counts for the model that it was begun with."""
+    """Returns tokens, cost and time of the turns created from `from` on and before `to`: by default the last 30 days,
+    at most a year. A turn's usage counts for the model that it began with."""
     until = until or utc_now()
     since = since or until - _DEFAULT
     if not timedelta(0) < until - since <= _LONGEST:
@@ -47,6 +47,6 @@ async def get_usage(
 
 @router.get("/storage")
 async def get_storage(caller: IdeCaller, service: WithService) -> StorageUsage:
-    """What one keeps of large tool outputs and images, and how much that may be. Deleting a session gives back what
-    its turns keep: outputs at once, images after a day."""
+    """Returns how much storage large tool outputs and images use, and the limit. Deleting a session frees its outputs
+    at once and its images after a day."""
     return await service.store.quota.used(caller.user)

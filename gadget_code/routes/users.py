@@ -1,4 +1,4 @@
-"""The account one is signed in to; for administrators, all accounts."""
+"""The caller's account; for administrators, all accounts."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ from gadget_api.errors import Conflict, ErrorCode, GadgetError, NotAuthenticated
 from gadget_api.tokens import TokenKind
 from gadget_api.turns import ChatTurn
 from gadget_api.users import AccountChanges, MadeUser, NewPassword, NewUser, SignInLink, User, UserChanges
-from gadget_code.accounts import close_account
+from gadget_code.auth.accounts import close_account
 from gadget_code.routes.access import (
     DEFAULT_LIMIT,
     Admin,
@@ -31,13 +31,13 @@ router = APIRouter(prefix="/users", tags=["users"])
 async def list_users(
     admin: Admin, service: WithService, limit: Limit = DEFAULT_LIMIT, cursor: str | None = None
 ) -> Page[User]:
-    """Administrators only: every account, the newest first."""
+    """Administrators only: lists every account, newest first."""
     return await service.store.users.page({}, limit=limit, cursor=cursor)
 
 
 @router.post("", status_code=201)
 async def make_user(new: NewUser, admin: Admin, response: Response, service: WithService) -> MadeUser:
-    """Administrators only: makes an account, and the link that signs its user in, once."""
+    """Administrators only: creates an account, and a link that signs its user in once."""
     name = new.display_name or new.email.partition("@")[0]
     user = await service.store.users.create(new.email, None, display_name=name, is_admin=new.is_admin)
     log.info("%s made the account %s%s", admin.email, user.email, ", an administrator's" if user.is_admin else "")
@@ -51,7 +51,7 @@ async def me(user: CurrentUser) -> User:
 
 @router.patch("/me")
 async def change_me(changes: UserChanges, user: CurrentUser, service: WithService) -> User:
-    """New rules count at once, in turns that run too; a new level for sessions that are made from now on."""
+    """Changes the account. New rules apply at once, also to running turns; a new level applies to new sessions."""
     changed = await service.store.users.change({"_id": user.id}, changes)
     if changes.rules is not None:
         await service.policies.changed({"user": user.id})
@@ -62,11 +62,11 @@ async def change_me(changes: UserChanges, user: CurrentUser, service: WithServic
 async def change_password(
     new: NewPassword, request: Request, user: CurrentUser, identity: IdeCaller, service: WithService
 ) -> None:
-    """Changes the password, and ends every other session and drone of the account. The first password of an account
-    that was made by a sign-in link ends none."""
+    """Changes the password, and ends every other session and drone of the account. Setting the first password of an
+    account that was made with a sign-in link ends none."""
     await service.login_limits.attempt(user.email, client_address(request))
     hashed = await service.store.users.password_hash(user.id)
-    # An account made by a sign-in link has no password yet: whoever holds its session may set the first.
+    # An account made with a sign-in link has no password yet: its session may set the first.
     if hashed is not None and not await service.passwords.matches(new.current_password.get_secret_value(), hashed):
         raise NotAuthenticated("The current password is wrong.", ErrorCode.BAD_CREDENTIALS)
     service.login_limits.succeeded(user.email, client_address(request))
@@ -79,7 +79,7 @@ async def change_password(
 
 @router.patch("/{user_id}")
 async def change_account(user_id: str, changes: AccountChanges, admin: Admin, service: WithService) -> User:
-    """Administrators only: makes an account an administrator's, or ends that. The last one stays one."""
+    """Administrators only: grants or revokes administrator rights. The last administrator keeps them."""
     user = await service.store.users.set_admin(user_id, changes.is_admin)
     log.info("%s made %s %s", admin.email, user.email, "an administrator" if user.is_admin else "no administrator")
     return user
@@ -87,8 +87,8 @@ async def change_account(user_id: str, changes: AccountChanges, admin: Admin, se
 
 @router.delete("/{user_id}", status_code=204)
 async def remove_user(user_id: str, admin: Admin, service: WithService) -> None:
-    """Administrators only: removes an account. What runs for it is cancelled, its drones and sign-ins end within 5 s;
-    what it made stays in the database, and nobody reaches it."""
+    """Administrators only: removes an account. Its turns are cancelled; its drones and sign-ins end within 5 s. Its
+    data stays in the database, and nobody can reach it."""
     user = await service.store.users.get(user_id)
     if user.id == admin.id:
         raise Conflict(ErrorCode.NOT_ALLOWED, "This is your own account; another administrator can remove it.")
@@ -98,21 +98,22 @@ async def remove_user(user_id: str, admin: Admin, service: WithService) -> None:
         unfinished = await service.store.turns.unfinished({"user": user.id})
         await asyncio.gather(*(_cancel(service, turn) for turn in unfinished))
     finally:
-        # Last: a drone that is cut off does not hear that its turn is cancelled.
+        # Last: a drone without a token does not receive the cancellation.
         await service.store.tokens.revoke(user=user.id)
 
 
 @router.post("/{user_id}/sign-in-link", status_code=201)
 async def make_sign_in_link(user_id: str, admin: Admin, response: Response, service: WithService) -> SignInLink:
-    """Administrators only: a link that signs the account's user in, once: for a new account, or a lost password."""
+    """Administrators only: creates a link that signs the account's user in once, for a new account or a lost
+    password."""
     return await _link(service, admin, await service.store.users.get(user_id), response)
 
 
 async def _cancel(service: Service, turn: ChatTurn) -> None:
     try:
-        await service.verbs.cancel(turn.user, turn.id)
+        await service.turns.cancel(turn.user, turn.id)
     except GadgetError as exc:
-        log.info("turn %s of a removed account ends by itself: %s", turn.id, exc.message)
+        log.info("turn %s of a removed account was not cancelled: %s", turn.id, exc.message)
 
 
 async def _link(service: Service, admin: User, user: User, response: Response) -> SignInLink:

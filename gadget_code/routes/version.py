@@ -1,4 +1,4 @@
-"""Which Gadget Code this is, for whoever is signed in."""
+"""The version of this service."""
 
 from importlib.metadata import version
 
@@ -13,5 +13,5 @@ router = APIRouter(tags=["health"])
 
 @router.get("/version")
 async def get_version(_: AnyCaller) -> ServiceVersion:
-    """To hold against the versions that drones say they have."""
+    """Returns the version, to compare with the drones' versions."""
     return ServiceVersion(version=version("gadget-code"), protocol_version=PROTOCOL_VERSION)

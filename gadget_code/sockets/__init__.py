@@ -1,1 +1,1 @@
-"""The Socket.IO side: one server, handlers for IDE and drone connections, rooms to address them."""
+"""The Socket.IO server: its limits, its frames, and the rooms that address its clients."""

@@ -1,8 +1,8 @@
-"""How frames come and go on one connection, and how an event reaches those in a room.
+"""Reads and writes the frames of one connection, and emits events to a room.
 
-engineio and python-socketio make a task for each frame that is read, sent and queued, and a timer for the first two:
-two thirds of what an event of a turn cost them (docs/explanation/performance-steps.md). Here are the same steps without
-them; what they do with a frame is theirs.
+engineio and python-socketio create a task for each frame that is read, sent and queued, and a timer for the first two:
+two thirds of their cost of an event (docs/explanation/performance-steps.md). This does the same steps without them. The
+libraries still interpret the frames.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from socketio.async_manager import AsyncManager
 from socketio.async_redis_manager import AsyncRedisManager
 
 
-class Outbox(asyncio.Queue[EngineFrame | None]):
-    """What waits to be sent on one socket, counted in bytes; None ends the sending."""
+class SendQueue(asyncio.Queue[EngineFrame | None]):
+    """The frames that wait to be sent on one socket, counted in bytes; None ends the writer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,12 +40,12 @@ def _size(frame: EngineFrame | None) -> int:
     return len(frame.data) if frame is not None and isinstance(frame.data, str) else 0
 
 
-class _Silence:
-    """Cancels its task when that has listened for so long and heard nothing. One timer for many frames."""
+class _ReceiveTimeout:
+    """Cancels its task after a time without frames. One timer serves many frames."""
 
     def __init__(self, most_s: float) -> None:
         self.since: float | None = None
-        """Since when it listens, in the loop's seconds; None while it handles what it heard."""
+        """When waiting for a frame began, in the loop's seconds; None while a frame is handled."""
         self._most_s = most_s
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
@@ -67,16 +67,16 @@ class _Silence:
 
 
 class FrameSocket(AsyncSocket):  # type: ignore[misc]  # the library has no types
-    """A connection over WebSocket alone."""
+    """A connection over WebSocket only."""
 
-    queue: Outbox
+    queue: SendQueue
 
     @classmethod
     def adopt(cls, socket: AsyncSocket) -> None:
-        """Makes one of `socket`, which has not begun to read: the library takes no class of ours."""
+        """Converts `socket`, which has not begun to read: the library has no setting for its socket class."""
         socket.__class__ = cls
-        waiting, socket.queue = socket.queue, Outbox()
-        while not waiting.empty():  # the handshake's own frame
+        waiting, socket.queue = socket.queue, SendQueue()
+        while not waiting.empty():  # the handshake's frame
             socket.queue.put_nowait(waiting.get_nowait())
 
     async def _websocket_handler(self, ws: WebSocket) -> None:
@@ -91,21 +91,21 @@ class FrameSocket(AsyncSocket):  # type: ignore[misc]  # the library has no type
             await self.close(wait=False, abort=True, reason=self.server.reason.TRANSPORT_CLOSE)
 
     async def _read(self, ws: WebSocket) -> None:
-        """Takes frames until there are none, or one is too large. Raises OSError when the other end closes,
-        CancelledError when it has been silent for longer than its pongs may take."""
+        """Handles frames until the connection closes or one is too large. Raises OSError when the client closes,
+        CancelledError when it sends nothing for longer than its pongs may take."""
         now = asyncio.get_running_loop().time
-        silence = _Silence(self.server.ping_interval + self.server.ping_timeout)
+        silence = _ReceiveTimeout(self.server.ping_interval + self.server.ping_timeout)
         try:
             while True:
                 silence.since = now()
                 frame = await ws.wait()
                 silence.since = None
-                if self.closing:  # a sign-in now would never leave again
+                if self.closing:  # an authentication now would never be cleaned up
                     return
                 if len(frame) > self.server.max_http_buffer_size:
                     return
                 try:
-                    # Not decoded by the library: it takes for JSON what is none of its own, however deep.
+                    # Not decoded by the library: it would parse any JSON here, of any depth.
                     await self.receive(EngineFrame(int(frame[0]), frame[1:]))
                 except SocketIsClosedError:
                     return
@@ -115,7 +115,7 @@ class FrameSocket(AsyncSocket):  # type: ignore[misc]  # the library has no type
             silence.over()
 
     async def _write(self, ws: WebSocket) -> None:
-        with suppress(OSError, RuntimeError):  # the connection is gone, which the reading notices
+        with suppress(OSError, RuntimeError):  # the connection is closed; the reader notices it
             while (frame := await self._next()) is not None:
                 await ws.send(frame.encode())
         await ws.close()
@@ -127,7 +127,7 @@ class FrameSocket(AsyncSocket):  # type: ignore[misc]  # the library has no type
 
 
 class LocalManager(AsyncManager):  # type: ignore[misc]
-    """Who is in which room, in this process."""
+    """The rooms of this process."""
 
     async def emit(
         self,
@@ -151,4 +151,4 @@ class LocalManager(AsyncManager):  # type: ignore[misc]
 
 
 class SharedManager(AsyncRedisManager, LocalManager):  # type: ignore[misc]
-    """The same over several processes: each hears from Redis what is for its own sockets."""
+    """The rooms of several processes: each gets the events for its own sockets from Redis."""

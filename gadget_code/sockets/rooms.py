@@ -1,5 +1,4 @@
-"""How peers are addressed: by room (`user:`, `session:`, `drone:`, `terminal:`), so that it does not matter which web
-process holds their socket."""
+"""Addresses clients by room (`user:`, `session:`, `drone:`, `terminal:`), whichever web process holds their socket."""
 
 import asyncio
 import time
@@ -7,21 +6,23 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from gadget_api.commands import TurnStatus
+from gadget_api.commands import DroneStatusChanged, SessionUpdated, TurnStatus
+from gadget_api.drones import DroneRegistration
 from gadget_api.errors import Conflict, ErrorCode, ErrorInfo, Unavailable
 from gadget_api.model import WireModel
+from gadget_api.sessions import ChatSession
 from gadget_api.terminals import TerminalOutput
 from gadget_api.turns import ChatTurn
 from gadget_code.sockets.server import SocketServer
 
 CALL_S = 5.0
-"""How long a drone may take to answer: well under the ping time-out, for an IDE's own handler waits meanwhile."""
+"""Seconds that a drone may take to reply: less than the ping time-out, because an IDE's handler waits meanwhile."""
 
 ReplyT = TypeVar("ReplyT", bound=WireModel)
-_NONSENSE = "The drone gave an answer that makes no sense; see whether it is of the same version."
-_SILENT = "The drone does not answer; see whether it runs."
+_INVALID_REPLY = "The drone sent an invalid reply; check that it has the same version."
+_SILENT = "The drone does not respond; check that it runs."
 _SILENT_S = 10.0
-_AWAY = "The drone is not connected; it is asked again when it is back."
+_OFFLINE = "The drone is not connected; the request is sent again when it is back."
 
 
 def user_room(user: str) -> str:
@@ -37,99 +38,105 @@ def drone_room(drone: str) -> str:
 
 
 def terminal_room(drone: str, terminal: str) -> str:
-    """Its name has the drone's, so that no drone can speak for a terminal of another's."""
+    """Contains the drone's id, so that no drone can send output for another's terminal."""
     return f"terminal:{drone}:{terminal}"
 
 
 class Rooms:
     def __init__(self, server: SocketServer) -> None:
         self._server = server
-        self._asked: dict[str, set[asyncio.Future[Any]]] = {}
-        """By drone: what it was asked and has not answered."""
-        self._silent: dict[str, float] = {}
-        """By drone that did not answer in time, and has not since: until when who is in a hurry does not wait for it
-        (monotonic seconds)."""
+        self._pending_calls: dict[str, set[asyncio.Future[Any]]] = {}
+        """Drone -> its calls without a reply."""
+        self._unresponsive_until: dict[str, float] = {}
+        """Drone -> until when it counts as unresponsive (monotonic seconds), because its last call timed out."""
 
-    def is_here(self, socket: str) -> bool:
-        """Whether this connection is one of this process that stands: it has not left, and is not leaving."""
+    def is_connected(self, socket: str) -> bool:
+        """Returns whether this process has the connection, and it is not closing."""
         return bool(self._server.manager.is_connected(socket, "/"))
 
-    async def tell_user(self, user: str, event: str, message: WireModel) -> None:
-        """To every IDE connection of the user."""
+    async def emit_to_user(self, user: str, event: str, message: WireModel) -> None:
+        """Emits to every IDE connection of the user."""
         await self._server.emit(event, message.to_wire(), room=user_room(user))
 
-    async def tell_turn(self, turn: ChatTurn | None) -> None:
-        """To every IDE connection of its user: where the turn stands now."""
+    async def emit_turn(self, turn: ChatTurn | None) -> None:
+        """Emits the turn's status to every IDE connection of its user."""
         if turn is not None:
-            await self.tell_user(turn.user, "turnStatus", TurnStatus(turn=turn))
+            await self.emit_to_user(turn.user, "turnStatus", TurnStatus(turn=turn))
+
+    async def emit_session(self, session: ChatSession | None) -> None:
+        """Emits the session to every IDE connection of its user."""
+        if session is not None:
+            await self.emit_to_user(session.user, "sessionUpdated", SessionUpdated(session=session))
+
+    async def emit_drone(self, drone: DroneRegistration | None) -> None:
+        """Emits the drone's status to every IDE connection of its user."""
+        if drone is not None:
+            await self.emit_to_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
 
     async def relay(self, session: str, event: str, payload: dict[str, Any]) -> None:
-        """A turn's event, to everyone who watches the session."""
+        """Emits a turn's event to every watcher of the session."""
         await self._server.emit(event, payload, room=session_room(session))
 
-    async def tell_terminal(self, drone: str, output: TerminalOutput) -> None:
-        """What a terminal of the drone's said, to everyone who is attached to it."""
+    async def emit_terminal_output(self, drone: str, output: TerminalOutput) -> None:
+        """Emits a terminal's output to every socket that is attached to it."""
         room = terminal_room(drone, output.terminal_id)
-        if self._server.may_be_in(room):
+        if self._server.may_have_members(room):
             await self._server.emit("terminalOutput", output.to_wire(), room=room)
 
-    async def tell_drone(self, drone: str, event: str, message: WireModel) -> None:
+    async def emit_to_drone(self, drone: str, event: str, message: WireModel) -> None:
         await self._server.emit(event, message.to_wire(), room=drone_room(drone))
 
-    async def call_drone(self, drone: str, event: str, message: WireModel, *, timeout: float = CALL_S) -> None:
-        """Asks the drone and waits for its yes. Raises Conflict with the drone's code, or Unavailable."""
-        await self._call(drone, event, message, timeout)
-
-    def check_answers(self, drone: str) -> None:
-        """Raises Unavailable while the drone is silent: for what is asked again and again, as keys that are typed,
-        where each would wait, and all that comes behind them on the same socket, its pings too."""
-        if time.monotonic() < self._silent.get(drone, 0.0):
+    def check_responsive(self, drone: str) -> None:
+        """Raises Unavailable while the drone is unresponsive. For frequent requests such as typed keys: each would
+        wait, and delay everything behind it on the same socket, including pings."""
+        if time.monotonic() < self._unresponsive_until.get(drone, 0.0):
             raise Unavailable(ErrorCode.DRONE_OFFLINE, _SILENT)
 
     async def ask_drone(
         self, drone: str, event: str, message: WireModel, reply: type[ReplyT], *, timeout: float
     ) -> ReplyT:
-        """`call_drone` for a question: what it answers."""
-        answer = await self._call(drone, event, message, timeout)
+        """Does `call_drone` and validates the reply."""
         try:
-            return reply.model_validate(answer)
+            return reply.model_validate(await self.call_drone(drone, event, message, timeout=timeout))
         except ValidationError:
-            raise Unavailable(ErrorCode.DRONE_OFFLINE, _NONSENSE) from None
+            raise Unavailable(ErrorCode.DRONE_OFFLINE, _INVALID_REPLY) from None
 
-    async def _call(self, drone: str, event: str, message: WireModel, timeout: float) -> Any:
-        if not self._server.may_be_in(drone_room(drone)):
-            raise Unavailable(ErrorCode.DRONE_OFFLINE, _AWAY)
+    async def call_drone(self, drone: str, event: str, message: WireModel, *, timeout: float = CALL_S) -> Any:
+        """Sends a request to the drone and returns its reply. Raises Conflict with the drone's error code, or
+        Unavailable."""
+        if not self._server.may_have_members(drone_room(drone)):
+            raise Unavailable(ErrorCode.DRONE_OFFLINE, _OFFLINE)
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def answer(*reply: Any) -> None:
-            self._silent.pop(drone, None)
+            self._unresponsive_until.pop(drone, None)
             if not answered.done():
                 answered.set_result(reply[0] if reply else None)
 
-        waiting = self._asked.setdefault(drone, set())
+        waiting = self._pending_calls.setdefault(drone, set())
         waiting.add(answered)
         try:
             await self._server.emit(event, message.to_wire(), room=drone_room(drone), callback=answer)
             reply = await asyncio.wait_for(answered, timeout)
         except TimeoutError:
-            if timeout <= CALL_S:  # else the question may be a long one
-                self._silent[drone] = time.monotonic() + _SILENT_S
+            if timeout <= CALL_S:  # longer requests may take their time
+                self._unresponsive_until[drone] = time.monotonic() + _SILENT_S
             raise Unavailable(ErrorCode.DRONE_OFFLINE, _SILENT) from None
         finally:
             waiting.discard(answered)
             if not waiting:
-                self._asked.pop(drone, None)
+                self._pending_calls.pop(drone, None)
         if isinstance(reply, dict) and reply.get("ok") is True:
             return reply
         try:
             error = ErrorInfo.model_validate(reply["error"])
         except (ValidationError, TypeError, KeyError):
-            raise Unavailable(ErrorCode.DRONE_OFFLINE, _NONSENSE) from None
+            raise Unavailable(ErrorCode.DRONE_OFFLINE, _INVALID_REPLY) from None
         raise Conflict(error.code, error.message, retryable=error.retryable)
 
-    def drone_is_gone(self, drone: str) -> None:
-        """Its socket is closed: nothing that it was asked over it will be answered."""
-        self._silent.pop(drone, None)
-        for asked in self._asked.get(drone, ()):
-            if not asked.done():
-                asked.set_exception(Unavailable(ErrorCode.DRONE_OFFLINE, _AWAY))
+    def drone_disconnected(self, drone: str) -> None:
+        """Fails the drone's pending calls: its socket is closed, so no reply will come."""
+        self._unresponsive_until.pop(drone, None)
+        for call in self._pending_calls.get(drone, ()):
+            if not call.done():
+                call.set_exception(Unavailable(ErrorCode.DRONE_OFFLINE, _OFFLINE))

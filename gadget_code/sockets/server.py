@@ -1,9 +1,9 @@
-"""The Socket.IO server with our bounds: what a client may send, and how much may wait unsent for it.
+"""The Socket.IO server with limits on what a client may send, and on what is queued for it.
 
-Gaps of python-socketio 5.18 and engineio 4.15 are closed here (measured; each can go when the library does it itself):
-a client can call the handlers of `connect` and `disconnect` by name, binary attachments are taken, a second CONNECT
-makes a second identity that never leaves, a frame that is no packet leaves its writer behind, and nothing limits what
-is queued for a slow reader.
+Closes gaps of python-socketio 5.18 and engineio 4.15 (measured; each fix can go when the library has it): a client can
+call the handlers of `connect` and `disconnect` by name, binary attachments are accepted, a second CONNECT creates a
+second identity that never leaves, an invalid frame leaves its writer task behind, and the queue for a slow client has
+no limit.
 """
 
 import asyncio
@@ -26,19 +26,19 @@ log = logging.getLogger(__name__)
 
 MAX_UNSENT_BYTES = 4 * 1024 * 1024
 MAX_UNSENT_OUTPUT_BYTES = 512 * 1024
-"""Past that, what terminals say is not sent: who reads again sees the gap, and attaches anew to what is kept."""
+"""Above this, terminal output is dropped: the client notices the gap in the offsets, and attaches again."""
 _OUTPUT = '2["terminalOutput",'
 _REPLAY_AHEAD_BYTES = 128 * 1024
-"""What a replay queues ahead: little, so that a ping is never long in the queue of a slow link."""
+"""How much a replay queues ahead: little, so that a ping never waits long on a slow link."""
 PING_INTERVAL_S = 5
 PING_TIMEOUT_S = 10
 _RESERVED = frozenset({"connect", "disconnect", "connect_error"})
 _FROM_CLIENT = ("1", "3", "4")
-"""Engine.IO packet types a client sends over WebSocket: close, pong, message."""
+"""Engine.IO packet types that a client sends over WebSocket: close, pong, message."""
 
 
-class _Json:
-    """What python-socketio asks of a json module, by orjson: stricter, and a fraction of the cost of a delta."""
+class _OrjsonCodec:
+    """The json module for python-socketio, by orjson: stricter, and much faster for deltas."""
 
     @staticmethod
     def dumps(value: Any, **_: Any) -> str:
@@ -50,13 +50,13 @@ class _Json:
 
 
 class _Malformed(Exception):
-    """What a client sent ends its connection."""
+    """An invalid packet, which ends its connection."""
 
 
-class _Frame(Packet):  # type: ignore[misc]  # the library has no types
-    """A Socket.IO packet that is JSON, names an event a client may name, and has no attachments."""
+class _ClientPacket(Packet):  # type: ignore[misc]  # the library has no types
+    """A Socket.IO packet that is JSON, names an event that a client may send, and has no attachments."""
 
-    json = _Json
+    json = _OrjsonCodec
     uses_binary_events = False
 
     def decode(self, encoded_packet: str) -> int | None:
@@ -81,21 +81,21 @@ def _is_output(frame: EngineFrame) -> bool:
 
 
 class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library has no types
-    """One per process. Peers are addressed by room, never by object."""
+    """One per process. Clients are addressed by room, never by object."""
 
     def __init__(self, origins: list[str], manager: LocalManager) -> None:
         self.is_shared = isinstance(manager, SharedManager)
         super().__init__(
             async_mode="asgi",
             client_manager=manager,
-            serializer=_Frame,
+            serializer=_ClientPacket,
             cors_allowed_origins=origins,
             transports=["websocket"],
             max_http_buffer_size=MAX_EVENT_BYTES,
             ping_interval=PING_INTERVAL_S,
             ping_timeout=PING_TIMEOUT_S,
             http_compression=False,
-            # In the order they were sent: two events of one socket never overtake each other.
+            # In order: two events of one socket never overtake each other.
             async_handlers=False,
             logger=logging.getLogger("socketio"),
             engineio_logger=logging.getLogger("engineio"),
@@ -108,7 +108,7 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
             async def packets() -> Message:
                 message = await receive()
                 if message["type"] == "websocket.receive" and not (message.get("text") or "").startswith(_FROM_CLIENT):
-                    log.info("a frame that is no packet closed its connection")
+                    log.info("an invalid frame closed its connection")
                     return {"type": "websocket.disconnect", "code": 1008}
                 return message
 
@@ -122,12 +122,12 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
 
     async def _handle_eio_message(self, eio_sid: str, data: str) -> None:
         try:
-            if not data:  # the library would take it for a packet that it is to make
+            if not data:  # the library would create a packet from it
                 raise _Malformed("an empty packet")
             await super()._handle_eio_message(eio_sid, data)
         except _Malformed as exc:
             log.info("%s closed its connection", exc)
-            await self.cut(eio_sid)
+            await self.abort(eio_sid)
 
     async def _handle_connect(self, eio_sid: str, namespace: str | None, data: Any) -> None:
         if self.manager.sid_from_eio_sid(eio_sid, namespace or "/") is not None:
@@ -135,27 +135,30 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
         await super()._handle_connect(eio_sid, namespace, data)
 
     async def enter_room(self, sid: str, room: str, namespace: str | None = None) -> None:
-        """As the library's, but for a socket that is gone there is nothing to do."""
+        """Does what the library does, but ignores a closed socket."""
         if self.is_open(sid):
             await super().enter_room(sid, room, namespace)
 
-    def may_be_in(self, room: str) -> bool:
-        """Whether anybody is in the room; with several processes it may always be somebody of another."""
+    def may_have_members(self, room: str) -> bool:
+        """Returns whether the room has members. With several processes it always may."""
         return self.is_shared or any(True for _ in self.manager.get_participants("/", room))
 
     def is_open(self, sid: str) -> bool:
-        """Whether the connection of `sid` is one of this process that is not closed."""
-        socket = self.eio.sockets.get(self.manager.eio_sid_from_sid(sid, "/"))
-        return socket is not None and not socket.closed
+        """Returns whether this process has the connection of `sid`, and it is open."""
+        return self._open_socket(sid) is not None
+
+    def _open_socket(self, sid: str) -> FrameSocket | None:
+        socket: FrameSocket | None = self.eio.sockets.get(self.manager.eio_sid_from_sid(sid, "/"))
+        return None if socket is None or socket.closed else socket
 
     def put(self, sid: str, event: str, payload: dict[str, Any]) -> None:
-        """Queues an event for one socket of this process, at once: nothing else can come between two of these."""
-        socket = self.eio.sockets.get(self.manager.eio_sid_from_sid(sid, "/"))
-        if socket is not None and not socket.closed:
+        """Queues an event for one socket of this process without an await, so that nothing comes between two calls."""
+        socket = self._open_socket(sid)
+        if socket is not None:
             socket.queue.put_nowait(self.frame(event, payload))
 
     def frame(self, event: str, payload: dict[str, Any]) -> EngineFrame:
-        """An event, as it goes to a socket; the same frame may go to many."""
+        """Returns an event's frame, which can be sent to many sockets."""
         return EngineFrame(MESSAGE, self.packet_class(EVENT, namespace="/", data=[event, payload]).encode())
 
     async def _send_eio_packet(self, eio_sid: str, eio_pkt: EngineFrame) -> None:
@@ -166,13 +169,13 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
         if unsent_bytes > MAX_UNSENT_OUTPUT_BYTES and _is_output(eio_pkt):
             return
         if unsent_bytes > MAX_UNSENT_BYTES:
-            log.warning("a socket read too slowly and was cut; it can come back and catch up")
-            await self.cut(eio_sid)
+            log.warning("a socket read too slowly and was closed; it can reconnect and catch up")
+            await self.abort(eio_sid)
             return
         socket.queue.put_nowait(eio_pkt)
 
-    async def cut(self, eio_sid: str) -> None:
-        """Ends a connection without waiting for what is still unsent on it."""
+    async def abort(self, eio_sid: str) -> None:
+        """Closes a connection and discards its queue."""
         socket = self.eio.sockets.get(eio_sid)
         if socket is None:
             return
@@ -182,17 +185,18 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
         await socket.close(wait=False)
         socket.queue.put_nowait(None)
 
-    async def hang_up(self, sid: str) -> None:
-        """`cut` for the connection of an admitted socket of this process."""
+    async def abort_client(self, sid: str) -> None:
+        """`abort` for the connection of an authenticated socket of this process."""
         eio_sid = self.manager.eio_sid_from_sid(sid, "/")
         if eio_sid is not None:
-            await self.cut(eio_sid)
+            await self.abort(eio_sid)
 
     async def drained(self, sid: str, below_bytes: int = _REPLAY_AHEAD_BYTES) -> bool:
-        """Waits until less than `below_bytes` wait unsent for `sid`; False when it is gone, or cut for not reading."""
+        """Waits until less than `below_bytes` are queued for `sid`. Returns False when it is gone, or was aborted
+        because it does not read."""
         while True:
-            socket = self.eio.sockets.get(self.manager.eio_sid_from_sid(sid, "/"))
-            if socket is None or socket.closed:
+            socket = self._open_socket(sid)
+            if socket is None:
                 return False
             if socket.queue.unsent_bytes < below_bytes:
                 return True
@@ -200,5 +204,5 @@ class SocketServer(socketio.AsyncServer):  # type: ignore[misc]  # the library h
             try:
                 await asyncio.wait_for(socket.queue.sent.wait(), PING_INTERVAL_S + PING_TIMEOUT_S)
             except TimeoutError:
-                await self.cut(socket.sid)
+                await self.abort(socket.sid)
                 return False

@@ -1,1 +1,1 @@
-"""MongoDB: the private server, the collections, and one class of records for all documents that a user owns."""
+"""MongoDB: the private server, the collections, and a base class for collections of users' records."""

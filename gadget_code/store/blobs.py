@@ -1,7 +1,6 @@
-"""Large tool output, whole: in parts, as MongoDB documents end at 16 MB.
+"""Large tool outputs, in parts, because MongoDB documents have at most 16 MB.
 
-A drone puts a blob part by part, each at its offset, and may put a part again after a break: the same offset is
-the same document.
+A drone stores a blob part by part, each at its offset. It may repeat a part: the same offset is the same document.
 """
 
 from collections.abc import AsyncIterator
@@ -15,7 +14,7 @@ from gadget_code.store.quota import Quota
 from gadget_code.store.records import SCHEMA_VERSION, Document, store_errors
 
 PART_BYTES = 8 * 1024 * 1024
-"""Every part but the last has this size."""
+"""The size of every part but the last."""
 MAX_BLOB_BYTES = 512 * 1024 * 1024
 
 INDEXES = [IndexModel([("turn", 1)], name="turn"), IndexModel([("user", 1), ("sizeBytes", 1)], name="quota")]
@@ -27,10 +26,10 @@ class BlobStore:
         self._quota = quota
 
     async def put(self, user: str, turn: str, blob: str, offset: int, data: bytes) -> None:
-        """Keeps a part of a blob of the user's turn. Raises InvalidInput for an offset off the grid of parts, TooLarge
-        past the cap, StorageFull; the whole blob is deleted then."""
+        """Stores a part of a blob of the user's turn. Raises InvalidInput for an offset that is not a multiple of the
+        part size, TooLarge, and StorageFull, which deletes the whole blob."""
         if offset % PART_BYTES or len(data) > PART_BYTES:
-            raise InvalidInput(f"A blob is put in parts of {PART_BYTES} bytes, each at its offset.")
+            raise InvalidInput(f"A blob is stored in parts of {PART_BYTES} bytes, each at its offset.")
         if offset + len(data) > MAX_BLOB_BYTES:
             raise TooLarge(f"A blob has at most {MAX_BLOB_BYTES} bytes.")
         part = {
@@ -53,24 +52,24 @@ class BlobStore:
         try:
             await self._quota.add(user, write)
         except StorageFull:
-            # Its first parts alone are of no use, and take the room of smaller ones.
+            # An incomplete blob is of no use, and takes the space of smaller ones.
             with store_errors():
                 await self.collection.delete_many(_parts(turn, blob))
             raise
 
     async def read(self, turn: str, blob: str) -> AsyncIterator[bytes]:
-        """The blob's parts in order. Raises NotFound before the first when there is none."""
+        """Yields the blob's parts in order. Raises NotFound before the first when there is none."""
         with store_errors():
             parts = self.collection.find(_parts(turn, blob)).sort("_id", 1)
-            found = False
+            exists = False
             async for part in parts.batch_size(1):
-                found = True
+                exists = True
                 yield bytes(part["data"])
-        if not found:
+        if not exists:
             raise NotFound("blob")
 
     async def copy(self, turn: str, copy: str) -> None:
-        """The turn's blobs for another turn, copied by the database itself."""
+        """Copies the turn's blobs to another turn, inside the database."""
         tail = {"$substrBytes": ["$_id", len(turn), {"$strLenBytes": "$_id"}]}
         pipeline: list[Document] = [
             {"$match": {"turn": turn}},

@@ -1,11 +1,10 @@
-"""The database: its collections, their indexes, and the connection."""
+"""The database: collections, indexes, connection."""
 
 import fcntl
 import logging
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,10 +16,20 @@ from pymongo.read_concern import ReadConcern
 from gadget_api.errors import ErrorCode, GadgetError, Unavailable
 from gadget_api.events import InquiryAsked, ToolCall, TurnEvent
 from gadget_api.turns import ChatTurn
-from gadget_code.auth import tokens
-from gadget_code.auth.tokens import TokenStore
 from gadget_code.settings import Settings
-from gadget_code.store import blobs, drones, events, images, inquiries, projects, providers, sessions, turns, users
+from gadget_code.store import (
+    blobs,
+    drones,
+    events,
+    images,
+    inquiries,
+    projects,
+    providers,
+    sessions,
+    tokens,
+    turns,
+    users,
+)
 from gadget_code.store.blobs import BlobStore
 from gadget_code.store.drones import DroneStore
 from gadget_code.store.events import EventStore, StoredEvent
@@ -33,13 +42,14 @@ from gadget_code.store.providers import ProviderStore
 from gadget_code.store.quota import MB, Quota
 from gadget_code.store.records import Document
 from gadget_code.store.sessions import SessionStore
+from gadget_code.store.tokens import TokenStore
 from gadget_code.store.turns import TurnStore
 from gadget_code.store.users import UserStore
-from gadget_code.vault import Vault
+from gadget_code.store.vault import Vault
 
 log = logging.getLogger(__name__)
 
-_SERVER_SELECTION_MS = 5000  # a request waits this long for a database that is away, then answers 503
+_SERVER_SELECTION_MS = 5000  # a request waits this long for an unreachable database, then returns 503
 _MAJORITY = WriteConcern("majority", wtimeout=10_000)
 
 INDEXES: Mapping[str, Sequence[IndexModel]] = {
@@ -58,47 +68,27 @@ INDEXES: Mapping[str, Sequence[IndexModel]] = {
 }
 
 
-@dataclass(frozen=True)
-class Store:
-    """Every collection, each through the class that knows it."""
+class MongoStore:
+    """All collections, each behind its own class."""
 
-    database: AsyncDatabase[Document]
-    users: UserStore
-    tokens: TokenStore
-    projects: ProjectStore
-    providers: ProviderStore
-    drones: DroneStore
-    sessions: SessionStore
-    turns: TurnStore
-    events: EventStore
-    blobs: BlobStore
-    inquiries: InquiryStore
-    images: ImageStore
-    quota: Quota
-    install: InstallStore
-
-    @classmethod
-    def of(
-        cls, database: AsyncDatabase[Document], vault: Vault, keep_deltas: timedelta | None, storage_bytes: int
-    ) -> "Store":
-        """`storage_bytes`: what each user may keep of blobs and images."""
-        quota = Quota(database, storage_bytes)
-        return cls(
-            database=database,
-            users=UserStore(database.users),
-            tokens=TokenStore(database.tokens),
-            projects=ProjectStore(database.projects),
-            providers=ProviderStore(database.providers, database.provider_keys, vault),
-            drones=DroneStore(database.drones),
-            sessions=SessionStore(database.sessions),
-            turns=TurnStore(database.turns),
-            events=EventStore(database.events, keep_deltas),
-            blobs=BlobStore(database.blobs, quota),
-            inquiries=InquiryStore(database.inquiries),
-            images=ImageStore(database.images, quota),
-            quota=quota,
-            install=InstallStore(database.install),
-        )
+    def __init__(
+        self, database: AsyncDatabase[Document], vault: Vault, keep_deltas: timedelta | None, storage_bytes: int
+    ) -> None:
+        """`storage_bytes`: each user's limit for blobs and images."""
+        self.database = database
+        self.quota = quota = Quota(database, storage_bytes)
+        self.users = UserStore(database.users)
+        self.tokens = TokenStore(database.tokens)
+        self.projects = ProjectStore(database.projects)
+        self.providers = ProviderStore(database.providers, database.provider_keys, vault)
+        self.drones = DroneStore(database.drones)
+        self.sessions = SessionStore(database.sessions)
+        self.turns = TurnStore(database.turns)
+        self.events = EventStore(database.events, keep_deltas)
+        self.blobs = BlobStore(database.blobs, quota)
+        self.inquiries = InquiryStore(database.inquiries)
+        self.images = ImageStore(database.images, quota)
+        self.install = InstallStore(database.install)
 
     async def make_indexes(self) -> None:
         for name, indexes in INDEXES.items():
@@ -113,15 +103,15 @@ class Store:
         steered: list[str],
         events: Sequence[TurnEvent] = (),
     ) -> bool:
-        """Stores the next events of `turn` and what it is `after` them. False when it is not as it was read any more:
-        it has other events, or somebody else's epoch.
+        """Stores the next events of `turn`, and `after`, which is the turn after them. Returns False when the stored
+        turn is not `turn` any more: it has other events or another epoch.
 
-        The turn's document decides, in one write: events count up to its `lastSeq`. So the numbers of a turn's events
-        have no gap and no double, nothing of an epoch that is over counts, whatever process of ours is late, and a
-        process that dies in between leaves what its successor writes over. (A transaction would do the same, and hold
-        the turn for a minute when its process dies in it.)
+        One write to the turn's document decides: events count up to its `lastSeq`. So a turn's events have neither gaps
+        nor duplicates, no event of an old epoch counts, however late a process is, and a process that dies in between
+        leaves only what its successor overwrites. (A transaction would do the same, but would block the turn for a
+        minute when its process dies.)
 
-        What `events` ask, and the images they name, are kept before that: an event that counts has them.
+        Inquiries and images in `events` are stored before: an event that counts has them.
         """
         if not await self.events.put(turn.id, group):
             return False
@@ -129,7 +119,7 @@ class Store:
         if images:
             await self.images.use(turn.user, images)
         await self.inquiries.ask(turn, [event for event in events if isinstance(event, InquiryAsked)])
-        return await self.turns.take_in(turn, after, steered, images)
+        return await self.turns.apply_events(turn, after, steered, images)
 
     async def ping(self) -> None:
         """Raises Unavailable when the database does not take writes."""
@@ -142,11 +132,11 @@ class Store:
 
 
 @asynccontextmanager
-async def open_store(settings: Settings, *, join: bool = False) -> AsyncIterator[Store]:
-    """The store of these settings: an external server's, or the private one's, which lives as long as the context.
+async def open_store(settings: Settings, *, join: bool = False) -> AsyncIterator[MongoStore]:
+    """Opens the store: of an external server, or of the private one, which runs as long as the context.
 
-    With `join`, the private server of a service that runs already is used when there is one.
-    Raises GadgetError when there is no database to be had.
+    With `join` it uses the private server of a running service, if there is one. Raises GadgetError when there is no
+    database.
     """
     url = settings.mongodb_url.get_secret_value() if settings.mongodb_url is not None else None
     if url is None and join:
@@ -162,7 +152,7 @@ async def open_store(settings: Settings, *, join: bool = False) -> AsyncIterator
 
 @contextmanager
 def _sole_user(data_dir: Path) -> Iterator[None]:
-    """Holds the data directory; the kernel lets go of it when we die."""
+    """Locks the data directory; the kernel releases the lock when this process dies."""
     try:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -184,14 +174,14 @@ def _sole_user(data_dir: Path) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def _connected(settings: Settings, url: str) -> AsyncIterator[Store]:
+async def _connected(settings: Settings, url: str) -> AsyncIterator[MongoStore]:
     vault = Vault.open(settings.key_file)
     try:
         client: AsyncMongoClient[Document] = AsyncMongoClient(
             url, tz_aware=True, serverSelectionTimeoutMS=_SERVER_SELECTION_MS, appname="gadget-code"
         )
     except (ConfigurationError, ValueError) as exc:
-        raise GadgetError(ErrorCode.STORE_UNAVAILABLE, "GADGET_MONGODB_URL is not a MongoDB URL; mend it.") from exc
+        raise GadgetError(ErrorCode.STORE_UNAVAILABLE, "GADGET_MONGODB_URL is not a MongoDB URL; correct it.") from exc
     async with client:
         database = client.get_database(
             settings.database,
@@ -199,13 +189,13 @@ async def _connected(settings: Settings, url: str) -> AsyncIterator[Store]:
             read_concern=ReadConcern("majority"),
             read_preference=ReadPreference.PRIMARY,
         )
-        store = Store.of(database, vault, settings.keep_deltas, settings.storage_mb * MB)
+        store = MongoStore(database, vault, settings.keep_deltas, settings.storage_mb * MB)
         try:
             answer = await client.admin.command("hello")
             if not answer.get("setName"):
                 raise GadgetError(
                     ErrorCode.STORE_UNAVAILABLE,
-                    "This MongoDB is no replica set; start it with --replSet and run rs.initiate() once.",
+                    "This MongoDB is not a replica set; start it with --replSet and run rs.initiate() once.",
                 )
             await store.make_indexes()
         except OperationFailure as exc:

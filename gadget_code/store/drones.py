@@ -1,5 +1,5 @@
-"""Drones as documents. Each is a lease as well: of the workspace, for the socket it is reached over; and of the turn it
-names. It runs out unless the web process that holds the socket renews it, and then the drone counts as offline."""
+"""Drones as documents. A document is also a lease of the workspace, for the socket that reaches the drone, and of the
+turn that it names. The web process that holds the socket renews it; when it expires the drone counts as offline."""
 
 from collections.abc import Collection, Sequence
 from datetime import timedelta
@@ -19,9 +19,9 @@ INDEXES = [
 ]
 
 _OFFER = timedelta(seconds=15)
-"""What a drone says of itself may be older than an offer on its way: longer than one takes (10 s)."""
+"""A drone's report may be older than an offer that is on its way: longer than an offer takes (10 s)."""
 LEASE = timedelta(seconds=15)
-"""From one renewal. A web process that dies has its drones offline after this; it renews every 4 s."""
+"""From a renewal. When a web process dies, its drones are offline after this; it renews every 4 s."""
 
 
 class DroneStore(Records[DroneRegistration]):
@@ -29,14 +29,14 @@ class DroneStore(Records[DroneRegistration]):
         super().__init__(collection, DroneRegistration, "drone")
 
     def read(self, document: Document) -> DroneRegistration:
-        """With `offline` as the status of a drone whose lease has run out."""
+        """Reads a drone, with the status `offline` when its lease has expired."""
         until = document.get("store", {}).get("leaseUntil")
         if document["status"] != DroneStatus.OFFLINE and (until is None or until < utc_now()):
             document["status"] = DroneStatus.OFFLINE
         return super().read(document)
 
     async def connected(self, drone: str, socket: str) -> DroneRegistration | None:
-        """Notes that the drone is reached over `socket` now (the latest connection counts)."""
+        """Marks the drone as reachable over `socket`. The latest connection counts."""
         return await self.update(
             {"_id": drone},
             {
@@ -49,13 +49,13 @@ class DroneStore(Records[DroneRegistration]):
         )
 
     async def disconnected(self, drone: str, socket: str) -> DroneRegistration | None:
-        """Notes that `socket` is closed; None when the drone has connected anew meanwhile."""
+        """Marks the drone as offline. Returns None when it has connected again meanwhile."""
         return await self.update(
             {"_id": drone, "store.socket": socket}, {"status": DroneStatus.OFFLINE, "lastSeenAt": utc_now()}
         )
 
     async def renew(self, sockets: Sequence[str]) -> None:
-        """Renews the leases of the drones that are reached over these sockets."""
+        """Renews the leases of the drones on these sockets."""
         with store_errors():
             await self.collection.update_many(
                 {"store.socket": {"$in": list(sockets)}, "status": {"$ne": DroneStatus.OFFLINE}},
@@ -66,15 +66,15 @@ class DroneStore(Records[DroneRegistration]):
         return {drone.id: drone for drone in await self.all({"_id": {"$in": list(drones)}}, limit=len(drones) or 1)}
 
     async def claim(self, drone: str, turn: str) -> DroneRegistration | None:
-        """Takes an available drone for a turn; None when it is not available (any more)."""
+        """Claims an available drone for a turn. Returns None when it is not available."""
         return await self.update(
             {"_id": drone, "status": DroneStatus.AVAILABLE, "store.leaseUntil": {"$gt": utc_now()}},
             {"status": DroneStatus.BUSY, "turn": turn, "store.claimedAt": utc_now()},
         )
 
-    async def was_just_claimed(self, drone: str) -> str | None:
-        """The turn that is being offered to the drone, or that it has just taken; None when there is none. An offer
-        that was made over a connection before this one reaches it no more."""
+    async def recent_claim(self, drone: str) -> str | None:
+        """Returns the turn that was offered to the drone a moment ago; None when there is none. Ignores an offer over
+        an earlier connection, which cannot arrive any more."""
         query = {
             "_id": drone,
             "status": DroneStatus.BUSY,
@@ -86,13 +86,13 @@ class DroneStore(Records[DroneRegistration]):
         return None if document is None else document["turn"]
 
     async def release(self, drone: str, turn: str) -> DroneRegistration | None:
-        """Undoes a claim that came to nothing."""
+        """Undoes a claim that was not used."""
         return await self.update(
             {"_id": drone, "turn": turn, "status": DroneStatus.BUSY}, {"status": DroneStatus.AVAILABLE, "turn": None}
         )
 
     async def free(self, drone: DroneRegistration, changes: dict[str, Any]) -> DroneRegistration | None:
-        """Notes that the drone works on nothing; None when it was claimed since it was read."""
+        """Marks the drone as available. Returns None when it was claimed after it was read."""
         freed = {**changes, "status": DroneStatus.AVAILABLE, "turn": None, "lastSeenAt": utc_now()}
         return await self.update({"_id": drone.id, "turn": drone.turn}, freed)
 

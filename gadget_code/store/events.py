@@ -1,15 +1,14 @@
 """The events of turns, each a document of its own: a turn has no size limit.
 
-`{_id: "<turn>:<seq>", turn, seq, epoch, type, body, schemaVersion}`: `body` is the event's JSON, byte for byte as it
-goes over the wire, so that neither a strange key in a tool's parameters nor a BSON limit changes what was said. `_id`
-makes `(turn, seq)` unique and its index is the order of the stream; a second, small index finds what a turn's history
-is built from, and what is shown of it once it is over.
+`{_id: "<turn>:<seq>", turn, seq, epoch, type, body, schemaVersion}`: `body` is the event's JSON as it is on the wire,
+so that neither unusual keys in a tool's parameters nor BSON limits change it. `_id` makes `(turn, seq)` unique, and its
+index gives the order of the stream. A second, small index finds the events of a turn's history and content.
 
-An event counts once its turn's `lastSeq` has reached it (`Store.record`); what is beyond was left by a process that
-died or was too late, and whoever comes to that number next takes its place. So every reader says how far the turn is.
+An event counts when its turn's `lastSeq` has reached it (`MongoStore.record`). Events beyond come from a process that
+died or was too late, and are overwritten. So every reader has to give the turn's `lastSeq`.
 
-A delta has `expireAt`, too: MongoDB deletes it some time after that. The steps and tool results, which hold all that
-deltas said, stay as long as their session.
+A delta also has `expireAt`; MongoDB deletes it some time after that. The steps and tool results, which contain what
+deltas contain, stay as long as their session.
 """
 
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -25,7 +24,7 @@ from pymongo.errors import BulkWriteError, OperationFailure
 from gadget_api.events import DELTA_TYPES, HISTORY_TYPES, SHOWN_TYPES
 from gadget_api.model import utc_now
 from gadget_code.store.records import SCHEMA_VERSION, Document, store_errors
-from gadget_code.store.together import Together
+from gadget_code.store.write_batcher import WriteBatcher
 
 _DUPLICATE_KEY = 11000
 
@@ -78,12 +77,14 @@ class EventStore:
     def __init__(self, collection: AsyncCollection[Document], keep_deltas: timedelta | None) -> None:
         self.collection = collection
         self._keep_deltas = keep_deltas
-        """How long; None: as long as their session."""
-        self._inserts = Together(self._insert, lambda documents: sum(len(document["body"]) for document in documents))
+        """How long deltas are kept; None: as long as their session."""
+        self._inserts = WriteBatcher(
+            self._insert, lambda documents: sum(len(document["body"]) for document in documents)
+        )
 
     async def put(self, turn: str, events: Sequence[StoredEvent]) -> bool:
-        """Stores a group, in the place of what an epoch before left there. Returns after a majority has it; False when
-        a later epoch has been here. They do not count yet: see `Store.record`."""
+        """Stores a group and overwrites events of earlier epochs. A majority has it when this returns. Returns False
+        when a later epoch has stored these. The events do not count yet: see `MongoStore.record`."""
         documents = [document_of(turn, event) for event in events]
         if self._keep_deltas is not None:
             expire_at = utc_now() + self._keep_deltas
@@ -91,19 +92,19 @@ class EventStore:
                 if document["type"] in DELTA_TYPES:
                     document["expireAt"] = expire_at
         with store_errors():
-            for document in await self._inserts.do(documents):
-                ours = {"_id": document["_id"], "epoch": {"$lte": document["epoch"]}}
-                if not (await self.collection.replace_one(ours, document)).matched_count:
+            for document in await self._inserts.write(documents):
+                earlier = {"_id": document["_id"], "epoch": {"$lte": document["epoch"]}}
+                if not (await self.collection.replace_one(earlier, document)).matched_count:
                     return False
         return True
 
     async def _insert(self, groups: Sequence[Sequence[Document]]) -> list[list[Document] | BaseException]:
-        """Inserts the groups of several turns; for each, those of its documents that are there already."""
+        """Inserts the groups of several turns. Returns for each group the documents that exist already."""
         documents = [document for group in groups for document in group]
         try:
             await self.collection.insert_many(documents, ordered=False)
         except BulkWriteError as exc:
-            if exc.details["writeConcernErrors"]:  # whatever was inserted, no majority has said that it has it
+            if exc.details["writeConcernErrors"]:  # inserted, but no majority has confirmed it
                 raise
             failed = {error["index"]: error["code"] for error in exc.details["writeErrors"]}
         else:
@@ -120,19 +121,17 @@ class EventStore:
         return there
 
     async def after(self, turn: str, seq: int, *, up_to: int, limit: int) -> list[StoredEvent]:
-        """The next `limit` events of a turn after `seq`, in order."""
-        found = self.collection.find(_between(turn, seq, up_to)).sort("_id", 1).limit(limit)
+        """Returns the next `limit` events of a turn after `seq`, in order."""
+        cursor = self.collection.find(_between(turn, seq, up_to)).sort("_id", 1).limit(limit)
         with store_errors():
-            return [StoredEvent.of(document) for document in await found.to_list(limit)]
+            return [StoredEvent.of(document) for document in await cursor.to_list(limit)]
 
-    async def replay(self, turn: str, seq: int, *, up_to: int) -> AsyncIterator[StoredEvent]:
-        """All events of a turn after `seq`, in order, a few in memory at a time."""
-        with store_errors():
-            async for document in self.collection.find(_between(turn, seq, up_to)).sort("_id", 1).batch_size(100):
-                yield StoredEvent.of(document)
+    def replay(self, turn: str, seq: int, *, up_to: int) -> AsyncIterator[StoredEvent]:
+        """Yields all events of a turn after `seq`, in order, a few in memory at a time."""
+        return self._in_order(_between(turn, seq, up_to))
 
     async def span(self, turn: str, *, up_to: int) -> tuple[datetime, datetime] | None:
-        """When the first and the last of a turn's events were, of those that are still there."""
+        """Returns the times of a turn's first and last event, of those that still exist."""
         ends = []
         for order in (1, -1):
             with store_errors():
@@ -143,10 +142,10 @@ class EventStore:
         return ends[0], ends[1]
 
     async def last_up_to_epoch(self, turn: str, epoch: int, seq: int) -> int:
-        """The highest seq up to `seq` of an event that belongs to `epoch` or an earlier one; 0 when there is none.
+        """Returns the highest seq up to `seq` of an event of `epoch` or an earlier one; 0 when there is none.
 
-        Epochs do not fall along a stream, so this is a search by halves. An event that has expired says nothing: then
-        the next one before it that is there does.
+        Epochs never decrease along a stream, so this is a binary search. Where an event has expired, the one before it
+        decides.
         """
         low, high = 0, seq
         while low < high:
@@ -160,27 +159,27 @@ class EventStore:
                 high = document["seq"] - 1
         return low
 
-    def history(self, turn: str, *, after: int = 0, up_to: int, batch: int = 200) -> AsyncIterator[StoredEvent]:
-        """A turn's `HISTORY_TYPES` events after a seq, in order."""
-        return self._of_types(HISTORY_TYPES, turn, after, up_to, batch)
+    def history(self, turn: str, *, after: int = 0, up_to: int) -> AsyncIterator[StoredEvent]:
+        """Yields a turn's `HISTORY_TYPES` events after a seq, in order."""
+        return self._of_types(HISTORY_TYPES, turn, after, up_to)
 
-    def content(self, turn: str, *, after: int = 0, up_to: int, batch: int = 200) -> AsyncIterator[StoredEvent]:
-        """A turn's `SHOWN_TYPES` events after a seq, in order."""
-        return self._of_types(SHOWN_TYPES, turn, after, up_to, batch)
+    def content(self, turn: str, *, after: int = 0, up_to: int) -> AsyncIterator[StoredEvent]:
+        """Yields a turn's `SHOWN_TYPES` events after a seq, in order."""
+        return self._of_types(SHOWN_TYPES, turn, after, up_to)
 
-    async def _of_types(
-        self, types: Collection[str], turn: str, after: int, up_to: int, batch: int
-    ) -> AsyncIterator[StoredEvent]:
-        # The index's own words, too: MongoDB does not see that these are among its types, and would read it whole.
-        its = {"$and": [_CONTENT, {"type": {"$in": list(types)}}]}
-        query = {"turn": turn, "seq": {"$gt": after, "$lte": up_to}, **its}
+    async def _of_types(self, types: Collection[str], turn: str, after: int, up_to: int) -> AsyncIterator[StoredEvent]:
+        # The index's filter has to be in the query, too: MongoDB does not see that these types are a subset.
+        of_types = {"$and": [_CONTENT, {"type": {"$in": list(types)}}]}
+        query = {"turn": turn, "seq": {"$gt": after, "$lte": up_to}, **of_types}
         with store_errors():
-            async for document in self.collection.find(query).sort("seq", 1).hint("content").batch_size(batch):
+            async for document in self.collection.find(query).sort("seq", 1).hint("content").batch_size(200):
                 yield StoredEvent.of(document)
 
-    async def whole(self, turn: str, *, up_to: int) -> AsyncIterator[StoredEvent]:
-        """A turn's events but its deltas, in order."""
-        query = {**_between(turn, 0, up_to), "type": {"$nin": list(DELTA_TYPES)}}
+    def without_deltas(self, turn: str, *, up_to: int) -> AsyncIterator[StoredEvent]:
+        """Yields a turn's events except deltas, in order."""
+        return self._in_order({**_between(turn, 0, up_to), "type": {"$nin": list(DELTA_TYPES)}})
+
+    async def _in_order(self, query: Document) -> AsyncIterator[StoredEvent]:
         with store_errors():
             async for document in self.collection.find(query).sort("_id", 1).batch_size(100):
                 yield StoredEvent.of(document)
@@ -188,5 +187,5 @@ class EventStore:
     async def delete_turns(self, turns: Sequence[str]) -> None:
         with store_errors():
             for turn in turns:
-                # ";" sorts just above ":", and so above all keys of the turn.
+                # ";" sorts just after ":", and so after all keys of the turn.
                 await self.collection.delete_many({"_id": {"$gt": f"{turn}:", "$lt": f"{turn};"}})

@@ -1,4 +1,4 @@
-"""Images, one document each: they are smaller than a MongoDB document may be.
+"""Images, one document each: an image is smaller than MongoDB's limit.
 
 An image that no prompt and no tool result names is deleted after a day (`expireAt`).
 """
@@ -32,11 +32,11 @@ class ImageStore:
         self._quota = quota
 
     async def put(self, user: str, sha256: str, image: ImageRef, data: bytes) -> ImageRef:
-        """Keeps an image of `user`; the same bytes again are the same image. Raises StorageFull."""
+        """Stores an image of `user`; the same bytes are the same image. Raises StorageFull."""
         again = {"user": user, "sha256": sha256}
         for _ in range(2):
             with store_errors():
-                # One that nobody uses yet lives a day from now on.
+                # An unused image expires a day after its last upload.
                 await self.collection.update_one(
                     {**again, "expireAt": {"$exists": True}}, {"$set": {"expireAt": utc_now() + _UNUSED}}
                 )
@@ -58,13 +58,13 @@ class ImageStore:
 
             try:
                 await self._quota.add(user, write)
-            except Conflict:  # the same bytes came twice at once
+            except Conflict:  # the same bytes were stored at the same time
                 continue
             return image
-        raise InvalidInput("This image comes too often at once; send it again.")
+        raise InvalidInput("This image was uploaded several times at once; send it again.")
 
     async def read(self, user: str, image: str) -> tuple[ImageRef, bytes]:
-        """Raises NotFound for an unknown id and for another user's alike."""
+        """Raises NotFound for an unknown id and for another user's."""
         with store_errors():
             document = await self.collection.find_one({"_id": image, "user": user}, {**_REF, "data": 1})
         if document is None:
@@ -73,17 +73,17 @@ class ImageStore:
         return ImageRef.model_validate(document), data
 
     async def use(self, user: str, images: Collection[str]) -> list[ImageRef]:
-        """They are named by something that stays: keeps them, and answers those that there are, in that order."""
+        """Keeps these images, because something that stays names them. Returns those that exist, in the given order."""
         if not images:
             return []
-        theirs = {"_id": {"$in": list(images)}, "user": user}
+        owned = {"_id": {"$in": list(images)}, "user": user}
         with store_errors():
-            await self.collection.update_many(theirs, {"$unset": {"expireAt": ""}})
-            found = {document["_id"]: document async for document in self.collection.find(theirs, _REF)}
-        return [ImageRef.model_validate(found[image]) for image in images if image in found]
+            await self.collection.update_many(owned, {"$unset": {"expireAt": ""}})
+            documents = {document["_id"]: document async for document in self.collection.find(owned, _REF)}
+        return [ImageRef.model_validate(documents[image]) for image in images if image in documents]
 
-    async def let_go(self, user: str, images: Collection[str]) -> None:
-        """Nothing names them any more: they are deleted unless something does within a day."""
+    async def release(self, user: str, images: Collection[str]) -> None:
+        """Lets these images expire after a day, because nothing names them any more."""
         with store_errors():
             await self.collection.update_many(
                 {"_id": {"$in": list(images)}, "user": user}, {"$set": {"expireAt": utc_now() + _UNUSED}}

@@ -1,4 +1,4 @@
-"""What an administrator sets for the whole install."""
+"""An administrator's settings for the whole install."""
 
 from pymongo.asynchronous.collection import AsyncCollection
 
@@ -13,7 +13,7 @@ class InstallStore:
         self.collection = collection
 
     async def rules(self) -> InstallRules:
-        """Those that hold for every user; none until somebody wrote some."""
+        """Returns the rules that apply to every user."""
         with store_errors():
             document = await self.collection.find_one({"_id": _RULES})
         if document is None:

@@ -1,13 +1,13 @@
-"""A MongoDB of our own: a child process behind a Unix socket, for installs that have no server.
+"""A private MongoDB: a child process behind a Unix socket, for installs without a server.
 
-Data under the data directory, no TCP port, a replica set of one (so that majority writes, retryable writes and
-transactions hold), started and waited for, started again when it dies, stopped with the service. See docs/adr/0002.
+Its data is in the data directory. It has no TCP port, and is a replica set of one, so that majority writes, retryable
+writes and transactions work. It is restarted when it dies, and stopped with the service. See docs/adr/0002.
 
-Every client must sign in. `mongodb.key` in the data directory is the one secret. MongoDB takes it as the password of
-its built-in user `__system`, who may do everything and who exists before any other user does. The service signs in as
-`__system` once at each start, to give its own user (readWrite and dbAdmin on one database) a password that is derived
-from the key. So there is no first user to make without a password, no second file to keep in step, and a data
-directory that has no users, or users of another key, is put right at the next start.
+Every client must authenticate. `mongodb.key` in the data directory is the only secret. MongoDB takes it as the password
+of its built-in user `__system`, who may do everything and exists before any other user. At each start the service signs
+in as `__system` once, and gives its own user (readWrite and dbAdmin on one database) a password that is derived from
+the key. So no user is ever created without a password, there is no second file to keep in step, and a data directory
+without users, or with users of another key, works after the next start.
 """
 
 import asyncio
@@ -31,16 +31,16 @@ from pymongo import AsyncMongoClient
 from pymongo.errors import OperationFailure, PyMongoError
 
 from gadget_api.errors import ErrorCode, GadgetError
-from gadget_code.children import start_child, stop_child
-from gadget_code.secret_file import secret_in
+from gadget_code.runtime.children import start_child, stop_child
+from gadget_code.store.secret_file import secret_in
 
 log = logging.getLogger(__name__)
 
 REPLICA_SET = "gadget"
-_START_S = 60.0  # a server that has to replay its journal after a crash takes longer than the usual 0.6 s
-_FREE_S = 20.0  # until one that nobody needs any more has let go of the data
+_START_S = 60.0  # a server that replays its journal after a crash takes longer than the usual 0.6 s
+_FREE_S = 20.0  # until an orphaned server has released the data
 _STOP_S = 15.0
-_SOCKET_NAME = "mongodb-27017.sock"  # what mongod calls it under --unixSocketPrefix
+_SOCKET_NAME = "mongodb-27017.sock"  # mongod's name for it under --unixSocketPrefix
 _MAX_SOCKET_PATH = 100  # sockaddr_un holds 108 bytes on Linux, 104 on macOS
 _KEY_NAME = "mongodb.key"
 _SYSTEM = "__system"
@@ -50,10 +50,11 @@ _ALREADY_INITIATED = 23
 
 
 def find_mongod() -> Path:
-    """The server's binary: on PATH, else in the wheel of the `local` extra. Raises GadgetError naming the ways out."""
-    if found := shutil.which("mongod"):
-        return Path(found)
-    # The wheel is a namespace package whose import would do more than locate the file.
+    """Finds the server's binary: on PATH, else in the wheel of the `local` extra. Raises GadgetError that names the
+    alternatives."""
+    if path := shutil.which("mongod"):
+        return Path(path)
+    # Locate the namespace package without importing it: the import would do more.
     spec = importlib.util.find_spec("fiftyone")
     for root in (spec.submodule_search_locations or []) if spec else []:
         binary = Path(root, "db", "bin", "mongod.exe" if sys.platform == "win32" else "mongod")
@@ -68,8 +69,8 @@ def find_mongod() -> Path:
 
 @asynccontextmanager
 async def private_mongod(data_dir: Path, database: str) -> AsyncIterator[str]:
-    """Runs the private server while the context is open. Gives the URL, with the password in it, of the user that may
-    use `database`. Raises GadgetError when the server cannot run."""
+    """Runs the private server while the context is open. Gives the URL, with password, of the user that may use
+    `database`. Raises GadgetError when the server cannot run."""
     binary = find_mongod()
     data = data_dir / "mongodb"
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -94,12 +95,12 @@ async def private_mongod(data_dir: Path, database: str) -> AsyncIterator[str]:
 
 
 def running_mongod(data_dir: Path) -> str | None:
-    """The URL that `private_mongod` gives, when another process of ours runs it on this data directory, or None."""
+    """Returns the URL that `private_mongod` gives, when another process runs it on this data directory; else None."""
     return _user_url(data_dir) if _is_listening(_socket_dir(data_dir) / _SOCKET_NAME) else None
 
 
 def system_url(data_dir: Path) -> str:
-    """The URL of the built-in user that may do everything, with the password in it: for setting up, and for tests."""
+    """Returns the URL, with password, of the built-in user that may do everything: for setup and tests."""
     return _url(data_dir, _SYSTEM, _key(data_dir), "local")
 
 
@@ -122,7 +123,7 @@ def _key(data_dir: Path) -> str:
     path = data_dir / _KEY_NAME
     try:
         key = secret_in(path)
-        path.chmod(0o600)  # mongod refuses a key that others may read, as a copy from a backup may be
+        path.chmod(0o600)  # mongod refuses a key that others can read, such as a copy from a backup
     except (OSError, ValueError) as exc:
         raise GadgetError(
             ErrorCode.STORE_UNAVAILABLE,
@@ -141,7 +142,7 @@ def _is_listening(path: Path) -> bool:
 
 
 def _socket_dir(data_dir: Path) -> Path:
-    """The folder of the socket, whose path must be short."""
+    """Returns the folder of the socket, whose path must be short."""
     run = data_dir / "run"
     if len(str(run / _SOCKET_NAME)) <= _MAX_SOCKET_PATH:
         return run
@@ -191,10 +192,10 @@ class _Mongod:
 
     @asynccontextmanager
     async def _turn_at_the_data(self) -> AsyncIterator[int]:
-        """A locked file's descriptor for the process to inherit: it is free again when that process is gone.
+        """Gives a locked file's descriptor for the process to inherit: the lock is released when that process ends.
 
-        One before us, orphaned by a kill, may still be shutting down. It lets go of the data first and takes the socket
-        away last, by its name, even when that has become ours.
+        An orphaned server may still be shutting down. It releases the data first and removes the socket last, by name,
+        even when the name belongs to a new server by then.
         """
         with (self._run / "mongod.held").open("ab") as file:
             while True:
@@ -206,9 +207,9 @@ class _Mongod:
             yield file.fileno()
 
     async def _set_up(self) -> None:
-        """Waits until the server is a primary, and gives the service's user its password and its roles."""
+        """Waits until the server is a primary, and sets the password and roles of the service's user."""
         socket_path = self._run / _SOCKET_NAME
-        # PyMongo would look again only every half second. The socket is there 0.2 s before anyone listens on it.
+        # PyMongo would retry only every half second. The socket exists 0.2 s before the server listens on it.
         while not _is_listening(socket_path):  # noqa: ASYNC110  (another process does)
             await asyncio.sleep(0.01)
         data_dir = self._data.parent
@@ -227,16 +228,16 @@ class _Mongod:
             *("--dbpath", str(self._data), "--replSet", REPLICA_SET, "--oplogSize", "64"),
             *("--bind_ip", str(socket_path), "--unixSocketPrefix", str(self._run)),
             *("--keyFile", str(self._data.parent / _KEY_NAME)),
-            # Without this, a server that has no users lets any local client make the first one.
+            # Without this, any local client can create the first user of a server without users.
             *("--setParameter", "enableLocalhostAuthBypass=false"),
-            # CVE-2025-14847: a zlib message shows a stranger what is in the server's memory.
+            # CVE-2025-14847: a zlib message exposes the server's memory to strangers.
             *("--networkMessageCompressors", "disabled"),
             *("--wiredTigerCacheSizeGB", "0.25", "--quiet", "--logpath", str(self._log), "--logappend"),
-            # A command that it finds slow it would log whole, with what people wrote in it.
+            # mongod would log slow commands whole, with users' text in them.
             *("--slowms", str(2**31 - 1)),
             *("--setParameter", "diagnosticDataCollectionEnabled=false"),
-            # The journal in files of 32 MB, made when they are needed, and not of 100 MB, made ahead: a start writes
-            # one, which took 0.4 of its 0.7 s, and three of them were 300 MB of an empty store.
+            # Journal files of 32 MB, created when needed, instead of 100 MB, created ahead: a start writes one, which
+            # took 0.4 of its 0.7 s, and three of them were 300 MB of an empty store.
             *("--wiredTigerEngineConfigString", "log=(prealloc=false,file_max=32MB)"),
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
@@ -253,7 +254,7 @@ class _Mongod:
 
 
 async def _exits_before(process: asyncio.subprocess.Process, ready: Awaitable[None]) -> bool:
-    """Whether `process` ended before `ready` was done."""
+    """Returns whether `process` ended before `ready` was done."""
     waiting: asyncio.Future[None] = asyncio.ensure_future(ready)
     ended: asyncio.Future[int] = asyncio.ensure_future(process.wait())
     try:
@@ -299,7 +300,7 @@ async def _give_password(client: AsyncMongoClient[dict[str, Any]], password: str
 
 
 async def _follow_the_socket(client: AsyncMongoClient[dict[str, Any]], host: str) -> None:
-    """A data directory that was moved knows itself by its old socket, and would look for its primary there for ever."""
+    """Updates the replica set of a data directory that was moved: it would look for its primary at its old socket."""
     config = (await client.admin.command("replSetGetConfig"))["config"]
     if config["members"][0]["host"] != host:
         config["members"][0]["host"] = host

@@ -1,4 +1,4 @@
-"""Providers, and their keys in a record apart."""
+"""Providers, with their keys in a separate collection."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from gadget_api.ids import new_id
 from gadget_api.model import utc_now
 from gadget_api.providers import NewProvider, Provider, ProviderChanges
 from gadget_code.store.records import SCHEMA_VERSION, Document, Records, store_errors
-from gadget_code.vault import Vault
+from gadget_code.store.vault import Vault
 
 INDEXES = [IndexModel([("user", 1), ("_id", -1)], name="newest")]
 
@@ -43,7 +43,7 @@ class ProviderStore(Records[Provider]):
         return await self.insert(provider)
 
     async def edit(self, user: str, provider_id: str, changes: ProviderChanges) -> Provider:
-        """Applies the fields that were given. A new base URL without a key drops the stored one."""
+        """Applies the given fields. A new base URL without a key deletes the stored key."""
         before = await self.owned(user, provider_id)
         given = self.given(changes)
         key_given = "api_key" in changes.model_fields_set
@@ -66,12 +66,12 @@ class ProviderStore(Records[Provider]):
             await self._keys.delete_one({"_id": provider_id})
 
     async def with_key(self, user: str, provider_id: str) -> tuple[Provider, str | None]:
-        """The user's provider, and its key in the clear, or None when it has none. Raises NotFound."""
+        """Returns the user's provider, and its decrypted key or None. Raises NotFound."""
         provider, sealed = await asyncio.gather(self.owned(user, provider_id), self._sealed(provider_id))
         return provider, self._open(sealed, provider)
 
     async def key_of(self, provider: Provider) -> str | None:
-        """The provider's key in the clear, or None when it has none."""
+        """Returns the provider's decrypted key, or None."""
         return self._open(await self._sealed(provider.id), provider)
 
     async def _sealed(self, provider_id: str) -> bytes | None:

@@ -1,8 +1,8 @@
 """The order of a session's queue.
 
-Ids are a session's order, in its history as in its queue: so a turn that is moved gets another id, and keeps those that
-it had in `formerIds`. All in one transaction: a prompt is never in the queue twice, and never lost. A dispatcher that
-is about to offer one of them finds it gone under the old id and looks again, so what runs next is always the first.
+A session's turns run in the order of their ids. So a turn that moves gets a new id, and keeps the old ones in
+`formerIds`. One transaction does it: a prompt is never in the queue twice and never lost. A dispatcher that is about to
+offer one of the turns does not find its old id and looks again, so the first of the queue always runs next.
 """
 
 from collections.abc import Sequence
@@ -19,28 +19,27 @@ from gadget_code.store.turns import TurnStore
 
 
 async def queue(turns: TurnStore, user: str, session: str) -> list[ChatTurn]:
-    """What waits in the session of this user, in the order in which it will run."""
-    return await turns.unfinished(_waits(user, session))
+    """Returns the session's queued turns in the order in which they will run."""
+    return await turns.unfinished(_queued(user, session))
 
 
 async def reorder(turns: TurnStore, user: str, session: str, prompts: Sequence[str]) -> list[ChatTurn]:
-    """Puts these prompts, by `promptId`, first in the session's queue, in this order; answers the turns that have
-    another id by that. One that a drone has begun already and lost stays before them. Raises Conflict when none of
-    them waits."""
-    its = _waits(user, session)
-    moved = await in_transaction(turns.collection, lambda transaction: _reorder(turns, transaction, its, prompts))
+    """Puts these prompts, by `promptId`, first in the session's queue, in this order, and returns the turns with a new
+    id. A turn that a drone has begun and lost stays before them. Raises Conflict when none of them waits."""
+    queued = _queued(user, session)
+    moved = await in_transaction(turns.collection, lambda transaction: _reorder(turns, transaction, queued, prompts))
     return [turns.read(document) for document in moved]
 
 
-def _waits(user: str, session: str) -> Document:
+def _queued(user: str, session: str) -> Document:
     return {"user": user, "session": session, "status": ChatTurnStatus.QUEUED}
 
 
 async def _reorder(
-    turns: TurnStore, transaction: AsyncClientSession, its: Document, prompts: Sequence[str]
+    turns: TurnStore, transaction: AsyncClientSession, queued: Document, prompts: Sequence[str]
 ) -> list[Document]:
-    found = await turns.collection.find(its, session=transaction, hint="unfinished").sort("_id", 1).to_list()
-    waiting = [document for document in found if _may_move(document)]
+    documents = await turns.collection.find(queued, session=transaction, hint="unfinished").sort("_id", 1).to_list()
+    waiting = [document for document in documents if _may_move(document)]
     by_prompt = {document["promptId"]: document for document in waiting}
     named = [by_prompt[prompt] for prompt in dict.fromkeys(prompts) if prompt in by_prompt]
     if not named:
@@ -51,7 +50,7 @@ async def _reorder(
         return []
     moved = ordered[same:]
     newest = await turns.collection.find_one(
-        {"session": its["session"]}, {"_id": 1}, sort=[("_id", -1)], session=transaction, hint="session"
+        {"session": queued["session"]}, {"_id": 1}, sort=[("_id", -1)], session=transaction, hint="session"
     )
     assert newest is not None
     await turns.collection.delete_many({"_id": {"$in": [document["_id"] for document in moved]}}, session=transaction)
@@ -65,6 +64,6 @@ async def _reorder(
 
 
 def _may_move(document: dict[str, Any]) -> bool:
-    """Whether nothing is kept under the turn's id yet: no drone has begun it, and it is not about to end."""
+    """Returns whether nothing refers to the turn's id yet: no drone has begun it, and it is not being cancelled."""
     store = document.get("store", {})
     return not (document["lastSeq"] or "begun" in store or document["cancelRequested"])

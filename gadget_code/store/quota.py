@@ -1,8 +1,8 @@
-"""How many bytes of large outputs and images a user may keep.
+"""Each user's limit for large outputs and images, in bytes.
 
-No counter is kept: an addition sums up the bytes from an index. So whatever is deleted or expires gives its space back,
-and no crash leaves a wrong sum. Each addition and its sum are one transaction that also writes to the user's own
-document in `quotas`: of two at once the second begins again and sees the first.
+There is no counter: an addition sums up an index. So deleting and expiry free space, and no crash leaves a wrong sum.
+An addition and its sum are one transaction, which also writes to the user's document in `quotas`, so that the second of
+two at once is retried and sees the first.
 """
 
 import asyncio
@@ -26,15 +26,15 @@ class Quota:
         self._database = database
         self._max_bytes = max_bytes
         self._adding: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """By user. Additions through this process wait for each other rather than begin again."""
+        """User -> lock. Additions in one process wait for each other instead of being retried."""
 
     async def used(self, user: str) -> StorageUsage:
         with store_errors():
             return await self._used(user, None)
 
     async def add(self, user: str, write: Callable[[AsyncClientSession], Awaitable[int]]) -> None:
-        """Runs `write`, which writes documents of `user` in the transaction that it gets and answers by how many bytes
-        they grew. Raises StorageFull, and nothing is written, when they grew and are too large then."""
+        """Runs `write`, which writes documents of `user` in the given transaction and returns by how many bytes they
+        grew. Raises StorageFull, and writes nothing, when they grow beyond the limit."""
 
         async def write_and_check(session: AsyncClientSession) -> None:
             serial: Document = {"$inc": {"additions": 1}}
@@ -65,5 +65,5 @@ class Quota:
             {"$match": {"user": user}},
             {"$group": {"_id": None, "bytes": {"$sum": "$sizeBytes"}}},
         ]
-        found = await self._database[collection].aggregate(pipeline, session=session, hint="quota")
-        return sum([int(row["bytes"]) async for row in found])
+        sums = await self._database[collection].aggregate(pipeline, session=session, hint="quota")
+        return sum([int(row["bytes"]) async for row in sums])

@@ -1,7 +1,7 @@
-"""Documents that a user owns, as their wire models.
+"""Documents of users as their wire models.
 
-A document is the model's own JSON shape (camelCase, `_id`) with BSON dates, and two fields more: `schemaVersion`,
-and `store` for what only the store needs (a password hash, an idempotency key). Neither leaves this module.
+A document is the model's JSON (camelCase, `_id`) with BSON dates and two more fields: `schemaVersion`, and `store` for
+what only the store needs (a password hash, an idempotency key). Neither leaves this module.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,12 +22,12 @@ SCHEMA_VERSION = 1
 MAX_PAGE = 200
 
 UPGRADES: Mapping[int, Callable[[Document], Document]] = {}
-"""From a schema version to the next; each has a golden document in the tests."""
+"""Schema version -> upgrade to the next; each has a golden document in the tests."""
 
 
 @contextmanager
 def store_errors() -> Iterator[None]:
-    """PyMongo's exceptions end here, as ours."""
+    """Converts PyMongo's exceptions to those of `gadget_api.errors`."""
     try:
         yield
     except DuplicateKeyError as exc:
@@ -41,12 +41,12 @@ def store_errors() -> Iterator[None]:
 
 
 def stamped(document: Document, **store: Any) -> Document:
-    """`document` as it is kept."""
+    """Returns `document` with the fields that only the store uses."""
     return {**document, "schemaVersion": SCHEMA_VERSION, **({"store": store} if store else {})}
 
 
 def load(document: Document) -> Document:
-    """A kept document brought to the present shape, without what only the store needs."""
+    """Upgrades a stored document, and removes the fields that only the store uses."""
     version = document.pop("schemaVersion", 0)
     document.pop("store", None)
     if version > SCHEMA_VERSION:
@@ -72,7 +72,7 @@ class Page(WireModel, Generic[ModelT]):
 
 
 class Records(Generic[ModelT]):
-    """One collection of `model`, told to people as `noun`."""
+    """One collection of `model`. Error messages name a record `noun`."""
 
     def __init__(self, collection: AsyncCollection[Document], model: type[ModelT], noun: str) -> None:
         self.collection = collection
@@ -96,7 +96,7 @@ class Records(Generic[ModelT]):
         return None if document is None else self.read(document)
 
     async def owned(self, user: str, record_id: str) -> ModelT:
-        """The user's own record. Raises NotFound for an unknown id and for another user's alike."""
+        """Returns the user's record. Raises NotFound for an unknown id and for another user's."""
         record = await self.find({"_id": record_id, "user": user})
         if record is None:
             raise NotFound(self.noun)
@@ -105,21 +105,21 @@ class Records(Generic[ModelT]):
     async def all(
         self, query: Mapping[str, Any], *, limit: int = 1000, newest_first: bool = False, hint: str | None = None
     ) -> list[ModelT]:
-        """`limit` records at most, in the order of their ids.
+        """Returns at most `limit` records, in the order of their ids.
 
-        `hint` names the index. MongoDB would try the index over all ids, too, and goes on with that for other queries
-        of the same shape where it was as good once.
+        `hint` names the index. Without it MongoDB may prefer the index over ids, and keep it for later queries of the
+        same shape.
         """
         order = -1 if newest_first else 1
         with store_errors():
-            found = self.collection.find(query, hint=hint).sort("_id", order).limit(limit)
-            documents = await found.to_list(limit)
+            cursor = self.collection.find(query, hint=hint).sort("_id", order).limit(limit)
+            documents = await cursor.to_list(limit)
         return [self.read(document) for document in documents]
 
     async def page(
         self, query: Mapping[str, Any], *, limit: int, cursor: str | None, hint: str | None = None
     ) -> Page[ModelT]:
-        """`limit` records at most, newest first, older than `cursor`."""
+        """Returns at most `limit` records older than `cursor`, newest first."""
         if cursor is not None:
             query = {**query, "_id": {"$lt": cursor}}
         records = await self.all(query, limit=limit + 1, newest_first=True, hint=hint)
@@ -129,9 +129,9 @@ class Records(Generic[ModelT]):
     async def update(
         self, query: Mapping[str, Any], changes: Mapping[str, Any], **operators: Mapping[str, Any]
     ) -> ModelT | None:
-        """Sets `changes` (camelCase) on the first match and answers it as it is then; None when nothing matched.
+        """Sets `changes` (camelCase) on the first match and returns it after that; None when nothing matches.
 
-        Further update operators by name without the dollar: `inc={"epoch": 1}`.
+        Further update operators are named without the dollar: `inc={"epoch": 1}`.
         """
         update = {f"${name}": value for name, value in operators.items() if value}
         if changes:
@@ -141,7 +141,7 @@ class Records(Generic[ModelT]):
         return None if document is None else self.read(document)
 
     async def change(self, query: Mapping[str, Any], changes: WireModel) -> ModelT:
-        """Sets the fields that were given in `changes` on the one match. Raises NotFound, Conflict."""
+        """Sets the fields that are given in `changes` on the match. Raises NotFound, Conflict."""
         given = self.given(changes)
         record = await self.update(query, given) if given else await self.find(query)
         if record is None:
@@ -149,12 +149,11 @@ class Records(Generic[ModelT]):
         return record
 
     def given(self, changes: WireModel) -> Document:
-        """What `changes` says of this model's fields. A null counts for a field that may be null, and leaves another
-        as it is."""
+        """Returns the fields of this model that `changes` sets. A null counts only for a nullable field."""
         fields = self.model.model_fields
         nullable = {name for name, field in fields.items() if type(None) in get_args(field.annotation)}
-        said = {name for name in changes.model_fields_set if name in nullable or getattr(changes, name) is not None}
-        return changes.model_dump(include=said & fields.keys())
+        given = {name for name in changes.model_fields_set if name in nullable or getattr(changes, name) is not None}
+        return changes.model_dump(include=given & fields.keys())
 
     async def delete(self, user: str, record_id: str) -> None:
         """Raises NotFound when the user has no such record."""

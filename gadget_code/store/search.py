@@ -1,8 +1,8 @@
-"""Search in the names of a user's sessions, and in the prompts and answers of their turns, as far as an index over them
-goes (`store.text`).
+"""Searches the names of a user's sessions, and prompts and answers of their turns, as far as these are indexed
+(`store.text`).
 
-What a user typed is never a query: words are taken out of it, and each is sought as it is. A search ends after a
-second or two, whatever was asked.
+A user's text is never a query: the search takes words from it, and matches each literally. Every search ends after two
+seconds.
 """
 
 import re
@@ -21,18 +21,18 @@ _MAX_WORDS = 12
 _MAX_MS = 2000
 _MAX_NAMES = 50
 _AROUND = 80
-"""Characters on either side of what was found."""
+"""Characters on either side of a match."""
 _WORD = re.compile(r"\w+")
 
 
 async def search(
     database: AsyncDatabase[Document], user: str, query: str, *, project: str | None, limit: int, cursor: str | None
 ) -> SearchPage:
-    """What has all the words of `query`, newest first; names of sessions on the first page. Raises InvalidInput when
-    there is no word in it, or when it takes too long."""
+    """Finds what contains all the words of `query`, newest first; names of sessions on the first page. Raises
+    InvalidInput when there is no word, or the search takes too long."""
     words = list(dict.fromkeys(_WORD.findall(query[:MAX_QUERY].lower())))[:_MAX_WORDS]
     if not words:
-        raise InvalidInput("There is no word to search for; type one.")
+        raise InvalidInput("The query has no word; type one.")
     within: Document = {"user": user, **({"project": project} if project is not None else {})}
     with store_errors():
         names = [] if cursor is not None else await _names(database, within, words)
@@ -55,7 +55,7 @@ async def search(
 
 async def _names(database: AsyncDatabase[Document], within: Document, words: list[str]) -> list[SearchHit]:
     every = [{"name": {"$regex": re.escape(word), "$options": "i"}} for word in words]
-    found = database.sessions.find({**within, "$and": every}).sort("_id", -1).limit(_MAX_NAMES).max_time_ms(_MAX_MS)
+    sessions = database.sessions.find({**within, "$and": every}).sort("_id", -1).limit(_MAX_NAMES).max_time_ms(_MAX_MS)
     return [
         SearchHit(
             session=session["_id"],
@@ -64,14 +64,14 @@ async def _names(database: AsyncDatabase[Document], within: Document, words: lis
             at=session.get("createdAt", utc_now()),
             snippet=snippet(session["name"], words),
         )
-        async for session in found
+        async for session in sessions
     ]
 
 
 async def _turns(
     database: AsyncDatabase[Document], within: Document, words: list[str], limit: int, cursor: str | None
 ) -> list[dict[str, Any]]:
-    # Quoted, each word has to be there; there is no quote in a word, so nothing of the query is a command.
+    # A quoted word must occur. No word contains a quote, so nothing of the query is an operator.
     query: Document = {
         **within,
         "$text": {"$search": " ".join(f'"{word}"' for word in words)},
@@ -86,12 +86,12 @@ async def _turns(
 
 
 async def _session_names(database: AsyncDatabase[Document], user: str, sessions: set[str]) -> dict[str, str]:
-    found = database.sessions.find({"_id": {"$in": list(sessions)}, "user": user}, {"name": 1})
-    return {session["_id"]: session["name"] async for session in found}
+    named = database.sessions.find({"_id": {"$in": list(sessions)}, "user": user}, {"name": 1})
+    return {session["_id"]: session["name"] async for session in named}
 
 
 def snippet(text: str, words: list[str]) -> str:
-    """One line of `text` around the first of the words in it."""
+    """Returns one line of `text` around the first match."""
     lowered = text.lower()
     at = min((place for word in words if (place := lowered.find(word)) >= 0), default=0)
     begin, end = max(0, at - _AROUND), at + _AROUND

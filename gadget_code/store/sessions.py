@@ -1,7 +1,7 @@
 """Chat sessions.
 
-`store.claim` is who takes a session back just now (`{id, until}`), `store.revertedAfter` the newest turn that it had
-when it was taken back last.
+`store.claim` is the running revert or redo (`{id, until}`), `store.revertedAfter` the newest turn at the time of the
+last revert.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -35,7 +35,7 @@ class SessionStore(Records[ChatSession]):
         super().__init__(collection, ChatSession, "session")
 
     def read(self, document: Document) -> ChatSession:
-        """A session that was made before there were levels has the one of its mode."""
+        """Reads a session. One that is older than permission levels gets the level of its mode."""
         if "level" not in document and document.get("mode") == SessionMode.PLAN:
             document["level"] = PermissionLevel.PLAN
         return super().read(document)
@@ -43,8 +43,7 @@ class SessionStore(Records[ChatSession]):
     async def listed(
         self, user: str, *, project: str | None, archived: bool, pinned: bool, limit: int, cursor: str | None
     ) -> Page[ChatSession]:
-        """The user's sessions that are not archived, or those that are; of a project, and pinned ones alone, if so
-        asked."""
+        """Returns a page of the user's sessions: archived or not, of one project or all, pinned only or all."""
         query = {
             "user": user,
             "archivedAt": _EVER if archived else None,
@@ -55,23 +54,23 @@ class SessionStore(Records[ChatSession]):
         if pinned:
             hint = "pinned"
         elif archived:
-            hint = "archived" if project is None else None  # few of a project or most: MongoDB finds out which
+            hint = "archived" if project is None else None  # MongoDB decides: a project may have few of them or most
         else:
             hint = "listed" if project is None else "project"
         return await self.page(query, limit=limit, cursor=cursor, hint=hint)
 
     async def add_rule(self, session: str, rule: Rule) -> ChatSession | None:
-        """None when it has the rule, or `MAX_RULES` others."""
-        return await self.update(without(session, rule), {}, push={"rules": rule.model_dump()})
+        """Returns None when it has the rule already, or `MAX_RULES` others."""
+        return await self.update(without_rule(session, rule), {}, push={"rules": rule.model_dump()})
 
     async def claim(self, session: str, claim: str, for_s: float) -> ChatSession | None:
-        """The session, which nobody else may claim for `for_s` seconds; None when somebody has."""
+        """Claims the session for `for_s` seconds. Returns None when it is claimed already."""
         now = utc_now()
         free = {"_id": session, "store.claim.until": {"$not": {"$gt": now}}}
         return await self.update(free, {"store.claim": {"id": claim, "until": now + timedelta(seconds=for_s)}})
 
     async def with_claim(self, user: str, session: str) -> tuple[ChatSession, bool]:
-        """The user's session, and whether somebody has claimed it. Raises NotFound."""
+        """Returns the user's session, and whether it is claimed. Raises NotFound."""
         with store_errors():
             document = await self.collection.find_one({"_id": session, "user": user})
         if document is None:
@@ -80,21 +79,21 @@ class SessionStore(Records[ChatSession]):
         return self.read(document), claim is not None and claim["until"] > utc_now()
 
     async def locks(self, user: str) -> dict[str, str]:
-        """By each locked drone of the user: the session that it is kept for."""
+        """Returns locked drone -> the session that it is locked for."""
         with store_errors():
-            found = self.collection.find({"user": user, **_LOCKED}, {"lock.droneId": 1})
-            return {document["lock"]["droneId"]: str(document["_id"]) async for document in found}
+            sessions = self.collection.find({"user": user, **_LOCKED}, {"lock.droneId": 1})
+            return {document["lock"]["droneId"]: str(document["_id"]) async for document in sessions}
 
-    async def give_up(self, session: str, claim: str) -> None:
+    async def release_claim(self, session: str, claim: str) -> None:
         await self.update({"_id": session, "store.claim.id": claim}, {}, unset={"store.claim": ""})
 
     async def reverted_after(self, session: str) -> str | None:
-        """The newest turn that the session had when it was taken back last."""
+        """Returns the session's newest turn at the time of its last revert."""
         with store_errors():
             document = await self.collection.find_one({"_id": session}, {"store.revertedAfter": 1})
         return None if document is None else document.get("store", {}).get("revertedAfter")
 
 
-def without(record: str, rule: Rule) -> dict[str, Any]:
-    """Matches the session or project of this id when it may take `rule` and does not have it."""
+def without_rule(record: str, rule: Rule) -> dict[str, Any]:
+    """Matches the session or project when it may take `rule` and does not have it."""
     return {"_id": record, "rules": {"$ne": rule.model_dump()}, f"rules.{MAX_RULES - 1}": {"$exists": False}}

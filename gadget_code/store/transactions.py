@@ -1,7 +1,7 @@
-"""Several writes that all happen or none of them: for what is rare and has to hold together.
+"""Transactions, for rare changes that must be atomic.
 
-What happens at every step of a turn does without (`Store.record`): a process that dies in a transaction holds up the
-documents that it has written to, until the server ends it (60 s).
+The steps of a turn do without (`MongoStore.record`): when a process dies in a transaction, the documents that it wrote
+stay locked until the server ends it (60 s).
 """
 
 import asyncio
@@ -26,8 +26,8 @@ ResultT = TypeVar("ResultT")
 async def in_transaction(
     collection: AsyncCollection[Any], work: Callable[[AsyncClientSession], Awaitable[ResultT]]
 ) -> ResultT:
-    """What `work` answers, which must be safe to do again: it is, when another write came between. Raises what it
-    raises, and Unavailable."""
+    """Runs `work` in a transaction and returns its result. Retries `work` after a conflicting write, so it must be safe
+    to repeat. Raises its exceptions, and Unavailable."""
     snapshot, majority = ReadConcern("snapshot"), WriteConcern("majority")
     with store_errors():
         for attempt in range(_ATTEMPTS):

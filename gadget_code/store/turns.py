@@ -1,4 +1,4 @@
-"""Turns as documents: what their events add up to, and where they stand."""
+"""Turns as documents: the fold of their events, and their status."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from gadget_api.model import utc_now
 from gadget_api.turn_states import COMPLETE, END, REFUSE, Transition
 from gadget_api.turns import MAX_STEERS, ChatTurn, ChatTurnStatus, Steer, Waiting
 from gadget_code.store.records import Document, Records, store_errors
-from gadget_code.store.together import Together
+from gadget_code.store.write_batcher import WriteBatcher
 
 UNFINISHED = [ChatTurnStatus.QUEUED, ChatTurnStatus.PROCESSING]
 
 PAID = {"store.copyOf": None}
-"""Matches turns that cost something: a fork's copies did not."""
+"""Matches turns that cost something: copies in forks did not."""
 
 _CHANGED_FILES = {"checkpoint": {"$gt": ""}}
 
@@ -41,17 +41,17 @@ INDEXES = [
     IndexModel(
         [("user", 1), ("store.text", "text")],
         name="text",
-        default_language="none",  # code and every language: no word is left out, none is cut to its stem
+        default_language="none",  # code and every language: no stop words, no stemming
         language_override="textLanguage",
     ),
 ]
 
 
 _RECENT, _ENOUGH = 10, 3
-"""Turns that are looked at for what is usual, and how many of a session are enough to speak for it."""
+"""Turns that determine what is usual, and how many of the session's own are enough."""
 _SEARCHED = 20_000
-"""Characters of a prompt, and of an answer, that a search finds. Ten prompts of 900,000 bytes were not through an index
-over all of them in three minutes; with this much of each, a prompt costs 3 ms (measured)."""
+"""Characters of a prompt and of an answer that are indexed for search. Indexing all of ten prompts of 900,000 bytes
+takes more than three minutes; with this limit a prompt takes 3 ms (measured)."""
 
 
 def _searched(turn: ChatTurn) -> str:
@@ -59,13 +59,13 @@ def _searched(turn: ChatTurn) -> str:
 
 
 @dataclass(frozen=True)
-class _Taken:
-    """What the next events of a turn make of it."""
+class _TurnUpdate:
+    """The update of a turn by its next events."""
 
     turn: ChatTurn
     update: Document
     id: str
-    """Kept with the turn, to know its newest write by."""
+    """Stored with the turn, to identify its newest write."""
 
     @property
     def query(self) -> Document:
@@ -76,10 +76,10 @@ class _Taken:
 class TurnStore(Records[ChatTurn]):
     def __init__(self, collection: AsyncCollection[Document]) -> None:
         super().__init__(collection, ChatTurn, "turn")
-        self._takes = Together(self._take_all_in)
+        self._updates = WriteBatcher(self._apply_all)
 
     async def owned(self, user: str, record_id: str) -> ChatTurn:
-        """By its id, or one that it had before it was moved in the queue."""
+        """Finds a turn by its id, or by one that it had before it was moved in the queue."""
         turn = await self.find({"_id": record_id, "user": user})
         turn = turn or await self.find({"formerIds": record_id, "user": user})
         if turn is None:
@@ -87,10 +87,10 @@ class TurnStore(Records[ChatTurn]):
         return turn
 
     async def submit(self, turn: ChatTurn, newest: str | None, traceparent: str | None = None) -> tuple[ChatTurn, bool]:
-        """Stores a new turn, or answers the one that the same prompt made before; and whether it is new.
+        """Stores a new turn, or finds the one that the same prompt created before. Returns it, and whether it is new.
 
-        Its id is made greater than that of the session's `newest`: ids are the session's order, and the clocks of two
-        web processes, or one that is set back, are not.
+        Makes its id greater than that of the session's `newest` turn: ids are the session's order, and the clocks of
+        web processes differ or are set back.
         """
         if newest is not None and newest >= turn.id:
             turn = turn.replace(id=id_after(newest))
@@ -112,9 +112,9 @@ class TurnStore(Records[ChatTurn]):
         changes: Mapping[str, Any],
         **operators: Mapping[str, Any],
     ) -> ChatTurn | None:
-        """Takes `turn` from where it was read to `target`; None when it has gone on meanwhile.
+        """Moves `turn` to the status `target`. Returns None when the stored turn has changed meanwhile.
 
-        The one way to another status for a turn that is not over after it; `Store.record` is the one to its end.
+        The only way to another status, except for the end, which `MongoStore.record` writes.
         """
         assert turn.status in transition.sources, f"{transition.name} from {turn.status}"
         assert target in transition.targets, f"{transition.name} to {target}"
@@ -126,9 +126,9 @@ class TurnStore(Records[ChatTurn]):
         return await super().update(query, {"status": target, **changes}, **operators)
 
     async def begin(self, turn_id: str, drone: str, epoch: int | None) -> ChatTurn | None:
-        """Notes that the drone begins to work on the turn; None when it is not its turn under this epoch (any more)."""
-        its = {"_id": turn_id, "drone": drone, "epoch": epoch, "status": ChatTurnStatus.PROCESSING}
-        return await self.update(its, {"store.begun": epoch})
+        """Marks the turn as begun by the drone. Returns None when it is not the drone's under this epoch."""
+        running = {"_id": turn_id, "drone": drone, "epoch": epoch, "status": ChatTurnStatus.PROCESSING}
+        return await self.update(running, {"store.begun": epoch})
 
     async def update(
         self, query: Mapping[str, Any], changes: Mapping[str, Any], **operators: Mapping[str, Any]
@@ -137,21 +137,22 @@ class TurnStore(Records[ChatTurn]):
         return await super().update(query, changes, **operators)
 
     async def wait_for(self, turn: ChatTurn, waiting: Waiting | None, reason: str | None) -> ChatTurn | None:
-        """Notes what `turn` waits for, or that it does not; None when that is known, or the turn has gone on."""
+        """Stores what `turn` waits for, or None. Returns None when nothing changes, or the turn has changed
+        meanwhile."""
         return await self.update(
             {
                 "_id": turn.id,
                 "epoch": turn.epoch,
                 "status": turn.status,
-                "cancelRequested": False,  # then it waits for its end, whatever else it may wait for
+                "cancelRequested": False,  # a cancelled turn only waits for its end
                 "$or": [{"waiting": {"$ne": waiting}}, {"statusReason": {"$ne": reason}}],
             },
             {"waiting": waiting, "statusReason": reason},
         )
 
     async def request_cancel(self, turn: ChatTurn) -> ChatTurn | None:
-        """Notes that the user wants the turn's end, whatever happens before it; None when it has gone on meanwhile, or
-        this is known."""
+        """Stores that the user has cancelled the turn. Returns None when that is known, or the turn has changed
+        meanwhile."""
         return await self.update(
             {"_id": turn.id, "epoch": turn.epoch, "status": turn.status, "cancelRequested": False},
             {
@@ -163,12 +164,13 @@ class TurnStore(Records[ChatTurn]):
         )
 
     async def cancel_overdue(self, after: timedelta) -> list[ChatTurn]:
-        """Turns whose drone was told to end them longer ago, and has not."""
+        """Returns turns that their drone should have ended by now."""
         overdue = {"cancelRequested": True, "store.cancelAt": {"$lt": utc_now() - after}}
         return await self.unfinished(overdue)
 
     async def add_steer(self, turn: ChatTurn, steer: Steer) -> ChatTurn | None:
-        """Adds a message for the next step of an unfinished turn; None when it cannot take it (over, known, full)."""
+        """Adds a message for the turn's next step. Returns None when the turn is over, has the message, or has too
+        many."""
         return await self.update(
             {
                 "_id": turn.id,
@@ -182,34 +184,37 @@ class TurnStore(Records[ChatTurn]):
         )
 
     async def knows_steer(self, turn: ChatTurn, steer_id: str) -> bool:
-        """Whether this message waits, or was put before the model."""
+        """Returns whether this message waits, or has reached the model."""
         known = {"_id": turn.id, "$or": [{"steers.steerId": steer_id}, {"store.steered": steer_id}]}
         return await self.find(known) is not None
 
     async def drop_steer(self, turn: ChatTurn, steer_id: str) -> None:
-        """It waits no more, and is known for ever."""
+        """Removes the waiting message, and remembers its id for ever."""
         known = {"store.steered": steer_id}
         await self.update({"_id": turn.id}, {}, pull={"steers": {"steerId": steer_id}}, addToSet=known)
 
     async def ended_with_steers(self) -> list[ChatTurn]:
-        """Turns that ended by themselves before a message which was accepted for them came before the model."""
+        """Returns turns that ended, not cancelled, while messages still waited."""
         ended = {"$in": [ChatTurnStatus.FINISHED, ChatTurnStatus.ERROR]}
         return await self.all({"steers.0.steerId": {"$gt": ""}, "status": ended}, hint="steers")
 
     async def fence(self, turn: ChatTurn) -> ChatTurn | None:
-        """Raises the turn's epoch: from here on only who knows that may write its events. None when it has gone on
-        meanwhile. Nothing depends on what follows: whoever worked on it is told, and it is dispatched again."""
+        """Raises the turn's epoch, so that only the caller may write its events. Returns None when the turn has changed
+        meanwhile. Safe when the caller dies: the old owner is told, and the turn is dispatched again."""
         return await super().update({"_id": turn.id, "epoch": turn.epoch, "status": turn.status}, {}, inc={"epoch": 1})
 
-    async def take_in(self, turn: ChatTurn, after: ChatTurn, steered: list[str], images: Collection[str] = ()) -> bool:
-        """Writes what its next events make of `turn`; False when it is not as it was read any more (`Store.record`)."""
+    async def apply_events(
+        self, turn: ChatTurn, after: ChatTurn, steered: list[str], images: Collection[str] = ()
+    ) -> bool:
+        """Writes `after`, which is `turn` after its next events. Returns False when the stored turn is not `turn` any
+        more (`MongoStore.record`)."""
         fields = {"thinking", "response", "stats", "inquiry", "checkpoint", "last_checkpoint", "unusual_at"}
-        # Of the rest only what these events change: a delta writes no answer again.
+        # Write only the fields that change: a delta does not write the answer again.
         changed = {name for name in fields if getattr(after, name) != getattr(turn, name)}
         if after.status.is_over:
             legal = [by for by in (COMPLETE, END) if turn.status in by.sources and after.status in by.targets]
             assert legal, f"from {turn.status} to {after.status}"
-            # Whatever they are by now: others write them, too.
+            # In any case: others write these fields, too.
             changed |= {"status", "waiting", "status_reason", "unusual_at", "error", "ended_at"}
         update: Document = {"$set": after.model_dump(include={"last_seq", *changed})}
         if after.status.is_over:
@@ -221,24 +226,24 @@ class TurnStore(Records[ChatTurn]):
             update["$addToSet"] = {name: {"$each": ids} for name, ids in known.items() if ids}
         update["$set"]["store.take"] = take = new_id()
         with store_errors():
-            return await self._takes.do(_Taken(turn, update, take))
+            return await self._updates.write(_TurnUpdate(turn, update, take))
 
-    async def _take_all_in(self, taken: Sequence["_Taken"]) -> list[bool]:
-        """`take_in` for several turns."""
-        if len(taken) == 1:
-            [one] = taken
+    async def _apply_all(self, updates: Sequence[_TurnUpdate]) -> list[bool]:
+        """Does `apply_events` for several turns."""
+        if len(updates) == 1:
+            [one] = updates
             return [bool((await self.collection.update_one(one.query, one.update)).matched_count)]
-        updates = [UpdateOne(one.query, one.update) for one in taken]
-        done = await self.collection.bulk_write(updates, ordered=False)
-        if done.matched_count == len(taken):
-            return [True] * len(taken)
-        # Which of them, the answer does not say.
-        its = {"_id": {"$in": [one.turn.id for one in taken]}, "store.take": {"$in": [one.id for one in taken]}}
-        kept = {document["store"]["take"] async for document in self.collection.find(its, {"store.take": 1})}
-        return [one.id in kept for one in taken]
+        commands = [UpdateOne(one.query, one.update) for one in updates]
+        done = await self.collection.bulk_write(commands, ordered=False)
+        if done.matched_count == len(updates):
+            return [True] * len(updates)
+        # The result does not say which of them matched.
+        written = {"_id": {"$in": [one.turn.id for one in updates]}, "store.take": {"$in": [one.id for one in updates]}}
+        kept = {document["store"]["take"] async for document in self.collection.find(written, {"store.take": 1})}
+        return [one.id in kept for one in updates]
 
     async def spent_before(self, turn: ChatTurn) -> BudgetUsage:
-        """What the session's turns before this one have used; those that were taken back have cost, too."""
+        """Returns the usage of the session's turns before this one, including reverted ones."""
         ms = {"$subtract": ["$stats.durationMs", {"$ifNull": ["$store.waitedMs", 0]}]}
         begun = {"session": turn.session, "_id": {"$lt": turn.id}, "lastSeq": {"$gt": 1}, **PAID}
         sums = {
@@ -256,16 +261,16 @@ class TurnStore(Records[ChatTurn]):
         [row] = rows
         return BudgetUsage(steps=row["steps"], tokens=row["tokens"], usd=row["usd"], minutes=row["ms"] / 60_000)
 
-    async def usual(self, turn: ChatTurn) -> BudgetUsage:
-        """The most of each that one of the session's newest finished turns before this one used; of
-        the user's, where the session has few."""
+    async def usual_usage(self, turn: ChatTurn) -> BudgetUsage:
+        """Returns the highest usage, per figure, of the session's last finished turns before this one; of the user's
+        when the session has too few."""
         before = {"_id": {"$lt": turn.id}, "status": ChatTurnStatus.FINISHED}
         with store_errors():
-            found = await self._newest({"session": turn.session, **before}, "session")
-            if len(found) < _ENOUGH:
-                found = await self._newest({"user": turn.user, **before}, "user")
-        stats = [document["stats"] for document in found]
-        waited_ms = [document.get("store", {}).get("waitedMs", 0) for document in found]
+            newest = await self._newest({"session": turn.session, **before}, "session")
+            if len(newest) < _ENOUGH:
+                newest = await self._newest({"user": turn.user, **before}, "user")
+        stats = [document["stats"] for document in newest]
+        waited_ms = [document.get("store", {}).get("waitedMs", 0) for document in newest]
         worked_ms = [one["durationMs"] - waited for one, waited in zip(stats, waited_ms, strict=True)]
         return BudgetUsage(
             steps=max((one["stepCount"] for one in stats), default=0),
@@ -275,23 +280,23 @@ class TurnStore(Records[ChatTurn]):
         )
 
     async def _newest(self, query: Document, hint: str) -> list[Document]:
-        found = self.collection.find(query, {"stats": 1, "store.waitedMs": 1}, hint=hint)
-        return await found.sort("_id", -1).limit(_RECENT).to_list()
+        cursor = self.collection.find(query, {"stats": 1, "store.waitedMs": 1}, hint=hint)
+        return await cursor.sort("_id", -1).limit(_RECENT).to_list()
 
-    async def seen(self, turn: ChatTurn) -> ChatTurn | None:
-        """Its user has looked at it; None when it does not matter."""
+    async def mark_seen(self, turn: ChatTurn) -> ChatTurn | None:
+        """Clears the turn's mark as unusual. Returns None when it has none."""
         return await self.update({"_id": turn.id, "unusualAt": {"$ne": None}}, {"unusualAt": None})
 
-    async def waited(self, turn: ChatTurn, ms: int) -> None:
-        """It has waited for its user: no work, and nothing of a budget."""
+    async def add_waited(self, turn: ChatTurn, ms: int) -> None:
+        """Adds to the time that it waited for its user, which counts neither as work nor for a budget."""
         await self.update({"_id": turn.id}, {}, inc={"store.waitedMs": ms})
 
     async def unfinished(self, query: Mapping[str, Any]) -> list[ChatTurn]:
-        """Queued and processing turns, oldest first. A query that names their user looks at nobody else's."""
+        """Returns queued and processing turns, oldest first. A query with a user reads only that user's turns."""
         return await self.all({"status": {"$in": UNFINISHED}, **query}, hint="unfinished")
 
-    async def at_work_on(self, drone: DroneRegistration) -> list[ChatTurn]:
-        """The turns that the drone holds."""
+    async def running_on(self, drone: DroneRegistration) -> list[ChatTurn]:
+        """Returns the turns that the drone works on."""
         return await self.unfinished({"user": drone.user, "drone": drone.id, "status": ChatTurnStatus.PROCESSING})
 
     async def users_with_queued(self) -> list[str]:
@@ -299,30 +304,30 @@ class TurnStore(Records[ChatTurn]):
             return list(await self.collection.distinct("user", {"status": ChatTurnStatus.QUEUED}))
 
     async def count_queued(self, user: str, session: str) -> int:
-        """How many wait in the session of this user."""
+        """Returns the number of the session's queued turns."""
         waiting = {"user": user, "session": session, "status": ChatTurnStatus.QUEUED}
         with store_errors():
             return await self.collection.count_documents(waiting, hint="unfinished")
 
     async def newest(self, session: str) -> str | None:
-        """The id of the session's newest turn."""
-        its = {"session": session}
+        """Returns the id of the session's newest turn."""
         with store_errors():
-            document = await self.collection.find_one(its, {"_id": 1}, sort=[("_id", -1)], hint="session")
+            newest = {"sort": [("_id", -1)], "hint": "session"}
+            document = await self.collection.find_one({"session": session}, {"_id": 1}, **newest)
         return None if document is None else str(document["_id"])
 
-    async def before(self, turn: ChatTurn) -> tuple[str | None, str | None]:
-        """The id of the session's turn just before this one that was not taken back; and the trace that this one's
-        prompt began."""
+    async def previous_and_trace(self, turn: ChatTurn) -> tuple[str | None, str | None]:
+        """Returns the id of the session's previous turn that is not reverted, and the trace that this turn's prompt
+        began."""
         so_far = {"session": turn.session, "_id": {"$lte": turn.id}, "reverted": {"$ne": True}}
         with store_errors():
-            found = self.collection.find(so_far, {"store.traceparent": 1}, hint="session").sort("_id", -1).limit(2)
-            traces = {str(document["_id"]): document.get("store", {}).get("traceparent") async for document in found}
+            cursor = self.collection.find(so_far, {"store.traceparent": 1}, hint="session").sort("_id", -1).limit(2)
+            traces = {str(document["_id"]): document.get("store", {}).get("traceparent") async for document in cursor}
         traceparent = traces.pop(turn.id, None)
         return next(iter(traces), None), traceparent
 
     async def in_order(self, session: str, *, after: str | None, up_to: str, limit: int) -> list[ChatTurn]:
-        """The session's turns after one and up to another that were not taken back, oldest first."""
+        """Returns the session's turns after one and up to another that are not reverted, oldest first."""
         window: dict[str, str] = {"$lte": up_to}
         if after is not None:
             window["$gt"] = after
@@ -330,14 +335,14 @@ class TurnStore(Records[ChatTurn]):
         return await self.all(query, limit=limit, hint="session")
 
     async def from_turn(self, session: str, turn: str) -> list[tuple[str, int]]:
-        """The session's turns from this one on, oldest first: the id of each, and its last seq."""
+        """Returns id and last seq of the session's turns from this one on, oldest first."""
         query = {"session": session, "_id": {"$gte": turn}}
         with store_errors():
-            found = self.collection.find(query, {"_id": 1, "lastSeq": 1}, hint="session").sort("_id", 1)
-            return [(str(document["_id"]), int(document["lastSeq"])) async for document in found]
+            cursor = self.collection.find(query, {"_id": 1, "lastSeq": 1}, hint="session").sort("_id", 1)
+            return [(str(document["_id"]), int(document["lastSeq"])) async for document in cursor]
 
     async def copy(self, turn: ChatTurn, copy: str, session: str) -> None:
-        """A copy of a turn that is over, in another session. What its user had to do with it is not copied."""
+        """Copies a finished turn to another session, without its steers and its inquiry."""
         fields = {"id": copy, "session": session, "steers": (), "inquiry": None, "reverted": False}
         with store_errors():
             document = await self.collection.find_one({"_id": turn.id}, {"store.images": 1})
@@ -347,20 +352,20 @@ class TurnStore(Records[ChatTurn]):
         )
 
     async def first_with_checkpoint(self, session: str) -> ChatTurn | None:
-        """The session's first turn that counts and changed files."""
+        """Returns the session's first turn that changed files and is not reverted."""
         counts = {"session": session, **_CHANGED_FILES, "reverted": {"$ne": True}}
-        found = await self.all(counts, limit=1, hint="changed files")
-        return found[0] if found else None
+        turns = await self.all(counts, limit=1, hint="changed files")
+        return turns[0] if turns else None
 
-    async def take_back(self, turns: list[str], at: datetime) -> None:
-        """No model reads them any more; `bring_back` finds them by `at`."""
+    async def mark_reverted(self, turns: list[str], at: datetime) -> None:
+        """Marks turns as reverted: no model reads them any more. `unmark_reverted` finds them by `at`."""
         with store_errors():
             await self.collection.update_many(
                 {"_id": {"$in": turns}}, {"$set": {"reverted": True, "store.revertedAt": at}}
             )
 
-    async def bring_back(self, session: str, since: str, at: datetime) -> list[ChatTurn]:
-        """Those from the turn `since` on that were taken back `at`, oldest first: they count again."""
+    async def unmark_reverted(self, session: str, since: str, at: datetime) -> list[ChatTurn]:
+        """Removes that mark from the turns from `since` on that were reverted `at`. Returns them, oldest first."""
         query = {"session": session, "_id": {"$gte": since}, "reverted": True, "store.revertedAt": at}
         turns = await self.all(query, limit=100_000, hint="session")
         changes = {"$set": {"reverted": False}, "$unset": {"store.revertedAt": ""}}
@@ -368,8 +373,8 @@ class TurnStore(Records[ChatTurn]):
             await self.collection.update_many(query, changes, hint="session")
         return turns
 
-    async def only_in(self, session: str) -> list[str]:
-        """The images that its turns name, and no other session's."""
+    async def images_only_in(self, session: str) -> list[str]:
+        """Returns the images that only this session's turns name."""
         with store_errors():
             images = [str(i) for i in await self.collection.distinct("store.images", {"session": session})]
             others = {"store.images": {"$in": images}, "session": {"$ne": session}}
@@ -377,7 +382,7 @@ class TurnStore(Records[ChatTurn]):
         return [image for image in images if image not in used]
 
     async def orphaned_sessions(self, before: datetime) -> list[tuple[str, str]]:
-        """User and id of each session that is gone while turns of it, made `before` then, are here."""
+        """Returns user and id of sessions that do not exist any more and whose newest turn is older than `before`."""
         pipeline: list[Document] = [
             {"$sort": {"session": 1, "_id": -1}},
             {"$group": {"_id": "$session", "turn": {"$first": "$_id"}, "user": {"$first": "$user"}}},
@@ -386,15 +391,16 @@ class TurnStore(Records[ChatTurn]):
             {"$match": {"kept": []}},
         ]
         with store_errors():
-            found = await self.collection.aggregate(pipeline, hint="session")
-            return [(str(row["user"]), str(row["_id"])) async for row in found]
+            rows = await self.collection.aggregate(pipeline, hint="session")
+            return [(str(row["user"]), str(row["_id"])) async for row in rows]
 
     async def delete_session(self, session: str) -> None:
         with store_errors():
             await self.collection.delete_many({"session": session})
 
     async def count_by_status(self) -> dict[str, int]:
-        """Those that wait, those at work, and all others as `over`: nobody looks at each of those."""
+        """Returns the number of queued, processing and all other turns (`over`). The last is an estimate, which reads
+        no documents."""
         counts: dict[str, int] = {}
         with store_errors():
             for status in UNFINISHED:

@@ -1,4 +1,4 @@
-"""What a user's turns have used, added up by the database."""
+"""Sums up the usage of a user's turns in the database."""
 
 from datetime import datetime
 from typing import Any
@@ -31,8 +31,8 @@ _SUMS = {
 
 
 async def usage(turns: TurnStore, user: str, by: UsageBy, since: datetime, until: datetime) -> UsageReport:
-    """Of the turns that were made from `since` on and before `until`. Raises InvalidInput when it takes too long."""
-    # Ids begin with the time at which they were made, so the index over them finds a time.
+    """Reports on the turns created from `since` on and before `until`. Raises InvalidInput when it takes too long."""
+    # Ids begin with their creation time, so the index over ids finds a period.
     window = {"$gte": first_id(since), "$lt": first_id(until)}
     order: Document = {"_id": 1} if by is UsageBy.DAY else {"cost": -1, "_id": 1}
     pipeline: list[Document] = [
@@ -51,6 +51,6 @@ async def usage(turns: TurnStore, user: str, by: UsageBy, since: datetime, until
         try:
             rows = await (await turns.collection.aggregate(pipeline, maxTimeMS=_MAX_MS, hint="user")).to_list()
         except ExecutionTimeout as exc:
-            raise InvalidInput("These are too many turns to add up; ask for a shorter time.") from exc
+            raise InvalidInput("These are too many turns to sum up; choose a shorter period.") from exc
     items = tuple(UsageRow.model_validate({"key": str(row.pop("_id")), **row}) for row in rows)
     return UsageReport(by=by, since=since, until=until, items=items)

@@ -1,4 +1,4 @@
-"""Accounts. The password's hash stays in the store."""
+"""Accounts. The password's hash never leaves the store."""
 
 from pymongo import IndexModel, ReturnDocument
 from pymongo.asynchronous.client_session import AsyncClientSession
@@ -17,7 +17,7 @@ INDEXES = [
 ]
 
 OWNER_ID = "owner"
-"""The first account of an install has this id, so that it can be made once only."""
+"""The id of an install's first account, so that it can be created only once."""
 
 
 class UserStore(Records[User]):
@@ -27,7 +27,8 @@ class UserStore(Records[User]):
     async def create(
         self, email: str, password_hash: str | None, *, display_name: str, is_admin: bool = False, user_id: str = ""
     ) -> User:
-        """Raises Conflict when the address (or the id) is taken. Without a hash nobody can sign in by password."""
+        """Creates an account. Raises Conflict when the address (or the id) is taken. Without a hash nobody can sign in
+        with a password."""
         user = User(
             id=user_id or new_id(), created_at=utc_now(), email=email, display_name=display_name, is_admin=is_admin
         )
@@ -55,7 +56,7 @@ class UserStore(Records[User]):
             await self.collection.update_one({"_id": user_id}, {"$set": {"store.passwordHash": password_hash}})
 
     async def set_admin(self, user_id: str, is_admin: bool) -> User:
-        """Raises NotFound; Conflict for the last administrator, who stays one."""
+        """Raises NotFound, and Conflict for the last administrator."""
 
         async def change(session: AsyncClientSession) -> Document | None:
             if not is_admin:
@@ -83,8 +84,8 @@ class UserStore(Records[User]):
         await in_transaction(self.collection, remove)
 
     async def _leave_an_admin(self, user_id: str, session: AsyncClientSession) -> None:
-        """Raises Conflict when this user is the only administrator. Of two who take each other's rights at once, one
-        is refused: both write to every administrator here."""
+        """Raises Conflict when this user is the only administrator. Writes to every administrator, so that of two
+        concurrent changes one is refused."""
         admins = await self.collection.find({"isAdmin": True}, {"_id": 1}, session=session).to_list()
         if [admin["_id"] for admin in admins] == [user_id]:
             raise Conflict(

@@ -1,1 +1,1 @@
-"""What happens to a turn: submitted, dispatched, recorded, replayed, ended."""
+"""The life of a turn: submitted, queued, dispatched to a drone, cancelled, moved to another drone."""

@@ -1,11 +1,11 @@
-"""The dispatcher: gives queued turns to drones, the oldest of each session first, one at a time in a session."""
+"""The dispatcher: offers queued turns to drones, the oldest of each session first, one at a time per session."""
 
 import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gadget_api.commands import DroneStatusChanged, ProcessWorkOrder, SessionUpdated
+from gadget_api.commands import ProcessWorkOrder
 from gadget_api.drones import DroneRegistration, DroneStatus
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.sessions import ChatSession
@@ -13,12 +13,12 @@ from gadget_api.traces import Tracer
 from gadget_api.turn_states import DISPATCH, REFUSE
 from gadget_api.turns import ChatTurn, ChatTurnStatus, Waiting
 from gadget_api.workspace import WorkspaceMode
-from gadget_code.background import Background
+from gadget_code.permissions.policies import Policies
+from gadget_code.recording.recorder import Recorder
+from gadget_code.runtime.background import BackgroundTasks
 from gadget_code.sockets.rooms import Rooms
-from gadget_code.store.database import Store
-from gadget_code.turns.orders import Orders
-from gadget_code.turns.policies import Policies
-from gadget_code.turns.recorder import Recorder
+from gadget_code.store.database import MongoStore
+from gadget_code.turns.work_orders import WorkOrders
 
 log = logging.getLogger(__name__)
 
@@ -26,25 +26,25 @@ _OFFER_S = 10.0
 
 
 @dataclass(frozen=True)
-class Wait:
-    """Why no drone takes a turn: for a program, and for a person."""
+class WaitReason:
+    """Why no drone takes a turn, for programs and for people."""
 
     waiting: Waiting
     reason: str
 
 
-_TAKEN_BACK = Wait(Waiting.DRONE_BUSY, "Waiting for the session to be taken back, or brought forward; then it goes on.")
+_REVERTING = WaitReason(Waiting.DRONE_BUSY, "Waiting until the revert or redo of this session is done.")
 
 
 class Dispatcher:
     def __init__(
         self,
-        store: Store,
+        store: MongoStore,
         rooms: Rooms,
-        orders: Orders,
+        orders: WorkOrders,
         policies: Policies,
         recorder: Recorder,
-        background: Background,
+        background: BackgroundTasks,
         tracer: Tracer,
     ) -> None:
         self._store = store
@@ -55,11 +55,11 @@ class Dispatcher:
         self._recorder = recorder
         self._background = background
         self._again: set[str] = set()
-        """Users to look at once more when the pass that runs for them ends."""
+        """Users whose queue has changed during their pass."""
         self._running: set[str] = set()
 
     def kick(self, user: str) -> None:
-        """Looks at the user's queued turns now: one was submitted, a drone came, a turn ended."""
+        """Starts a pass over the user's queued turns: a turn was submitted or has ended, or a drone is free."""
         if user in self._running:
             self._again.add(user)
             return
@@ -81,14 +81,14 @@ class Dispatcher:
 
     async def _pass(self, user: str) -> None:
         unfinished = await self._store.turns.unfinished({"user": user})
-        taken = {turn.session for turn in unfinished if turn.status is ChatTurnStatus.PROCESSING}
+        busy = {turn.session for turn in unfinished if turn.status is ChatTurnStatus.PROCESSING}
         for turn in unfinished:
-            if turn.status is ChatTurnStatus.QUEUED and turn.session not in taken:
-                taken.add(turn.session)
+            if turn.status is ChatTurnStatus.QUEUED and turn.session not in busy:
+                busy.add(turn.session)
                 await self._dispatch(turn)
 
     async def _dispatch(self, turn: ChatTurn) -> None:
-        if turn.cancel_requested:  # while it was offered
+        if turn.cancel_requested:  # cancelled during an offer
             await self._recorder.cancel(turn)
             return
         try:
@@ -98,7 +98,7 @@ class Dispatcher:
                 self._store.sessions.locks(turn.user),
             )
             candidates: list[DroneRegistration] = []
-            wait: Wait | None = _TAKEN_BACK
+            wait: WaitReason | None = _REVERTING
             if not is_claimed:
                 candidates, wait = candidate_drones(session, drones, locks)
             for drone in candidates:
@@ -112,25 +112,25 @@ class Dispatcher:
         except GadgetError as exc:
             if exc.retryable:
                 raise
-            # As it is now: an offer that failed raised its epoch.
+            # Read again: a failed offer has raised the epoch.
             now = await self._store.turns.owned(turn.user, turn.id)
             if now.status is ChatTurnStatus.QUEUED:
                 await self._recorder.end(now, ChatTurnStatus.ERROR, exc.message, exc.info)
             return
         if wait is not None and (wait.waiting, wait.reason) != (turn.waiting, turn.status_reason):
-            await self._rooms.tell_turn(await self._store.turns.wait_for(turn, wait.waiting, wait.reason))
+            await self._rooms.emit_turn(await self._store.turns.wait_for(turn, wait.waiting, wait.reason))
 
     async def _offer(
         self, turn: ChatTurn, session: ChatSession, drone: DroneRegistration
-    ) -> tuple[ChatTurn, Wait] | None:
-        """Offers the turn to a drone that was claimed for it. None: it works, or has gone on otherwise. Else the turn
-        as it waits again, and why."""
-        taken = {"waiting": None, "statusReason": None, "drone": drone.id, "workspaceId": drone.workspace_id}
+    ) -> tuple[ChatTurn, WaitReason] | None:
+        """Offers the turn to a drone that was claimed for it. Returns None when the drone works on it, or the turn has
+        changed; else the queued turn, and why the drone refused."""
+        changes = {"waiting": None, "statusReason": None, "drone": drone.id, "workspaceId": drone.workspace_id}
         offered = turn.replace(epoch=turn.epoch + 1, drone=drone.id, workspace_id=drone.workspace_id)
-        # Both to their end: what was taken is given back where it comes to nothing.
+        # Wait for both, so that a failure of one releases what the other has taken.
         started, order = await asyncio.gather(
-            self._store.turns.move(turn, DISPATCH, ChatTurnStatus.PROCESSING, taken),
-            self._orders.of(offered, session),
+            self._store.turns.move(turn, DISPATCH, ChatTurnStatus.PROCESSING, changes),
+            self._orders.build(offered, session),
             return_exceptions=True,
         )
         if isinstance(started, BaseException):
@@ -142,7 +142,7 @@ class Dispatcher:
             if isinstance(order, BaseException):
                 raise order
             with self._tracer.span("dispatch", parent=order.traceparent, turn=turn.id, drone=drone.id) as span:
-                self._policies.offered(started, order.policy)
+                self._policies.remember_offer(started, order.policy)
                 offer = ProcessWorkOrder(work_order=order.replace(steers=started.steers, traceparent=span.traceparent))
                 await self._rooms.call_drone(drone.id, "processWorkOrder", offer, timeout=_OFFER_S)
         except GadgetError as exc:
@@ -154,52 +154,49 @@ class Dispatcher:
                 raise
             if refused is None:
                 return None
-            return refused, Wait(Waiting.DRONE_REFUSED, f"{drone.name}: {exc.message}")
-        await self._rooms.tell_turn(started)
-        await self._rooms.tell_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
+            return refused, WaitReason(Waiting.DRONE_REFUSED, f"{drone.name}: {exc.message}")
+        await self._rooms.emit_turn(started)
+        await self._rooms.emit_drone(drone)
         if session.workspace_id != drone.workspace_id:
             moved = await self._store.sessions.update({"_id": session.id}, {"workspaceId": drone.workspace_id})
-            if moved is not None:
-                await self._rooms.tell_user(moved.user, "sessionUpdated", SessionUpdated(session=moved))
+            await self._rooms.emit_session(moved)
         return None
 
     async def _give_back(self, drone: DroneRegistration, turn: ChatTurn) -> None:
-        released = await self._store.drones.release(drone.id, turn.id)
-        if released is not None:
-            await self._rooms.tell_user(released.user, "droneStatus", DroneStatusChanged(drone=released))
+        await self._rooms.emit_drone(await self._store.drones.release(drone.id, turn.id))
 
 
 def candidate_drones(
     session: ChatSession, drones: Sequence[DroneRegistration], locks: dict[str, str]
-) -> tuple[list[DroneRegistration], Wait | None]:
-    """The drones that may take a turn of `session`, the best first; and when there is none, why.
+) -> tuple[list[DroneRegistration], WaitReason | None]:
+    """Returns the drones that may take a turn of `session`, the best first; or none, and why.
 
-    A locked or chosen drone is the only one. Else the one in the session's workspace comes first (its files are
-    there), then those that have the project, then any.
+    A locked or chosen drone is the only candidate. Otherwise the session's workspace comes first (its files are there),
+    then drones that have the project, then all others.
     """
     wanted = session.lock.drone_id if session.lock is not None else session.drone
     if wanted is not None:
         drones = [drone for drone in drones if drone.id == wanted]
         if not drones:
-            return [], Wait(Waiting.DRONE, "The drone chosen for this session is gone; choose another.")
+            return [], WaitReason(Waiting.DRONE, "The drone chosen for this session was removed; choose another.")
     if not drones:
         reason = "Waiting for a drone: start one with `gadget-drone` in a workspace directory."
-        return [], Wait(Waiting.DRONE, reason)
+        return [], WaitReason(Waiting.DRONE, reason)
     online = [drone for drone in drones if drone.status is not DroneStatus.OFFLINE]
     if not online:
         names = ", ".join(drone.name for drone in drones[:3])
         reason = f"Waiting for a drone: {names} is offline; start it again with `gadget-drone`."
-        return [], Wait(Waiting.DRONE_OFFLINE, reason)
+        return [], WaitReason(Waiting.DRONE_OFFLINE, reason)
     free = [drone for drone in online if locks.get(drone.id, session.id) == session.id]
     if not free:
-        return [], Wait(Waiting.DRONE_RESERVED, "Waiting for a drone: each is kept for another session.")
+        return [], WaitReason(Waiting.DRONE_RESERVED, "Waiting for a drone: every drone is locked for another session.")
     ready = [drone for drone in free if drone.workspace_mode is not WorkspaceMode.USER]
     if not ready:
-        reason = "Waiting for the workspace: you are editing by hand; hand it back to go on."
-        return [], Wait(Waiting.WORKSPACE, reason)
+        reason = "Waiting for the workspace: you are editing in it; hand it back to continue."
+        return [], WaitReason(Waiting.WORKSPACE, reason)
     available = [drone for drone in ready if drone.status is DroneStatus.AVAILABLE]
     if not available:
-        return [], Wait(Waiting.DRONE_BUSY, "Waiting for a drone: each is at work on another turn.")
+        return [], WaitReason(Waiting.DRONE_BUSY, "Waiting for a drone: every drone works on another turn.")
     return sorted(
         available,
         key=lambda drone: (drone.workspace_id != session.workspace_id, session.project not in drone.projects),

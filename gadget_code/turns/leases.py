@@ -1,149 +1,136 @@
-"""Leases: which drone holds a turn, and what becomes of the turn when that drone is lost, comes back, comes back
-without it, or is given up.
+"""Leases: which drone has a turn, and what happens to the turn when the drone is lost, returns, returns without the
+turn, or is replaced.
 
-A drone's document is its lease: it names the turn, and runs out unless the process that holds the drone's socket renews
-it. The turn's epoch is the fence: whoever takes a turn over raises it, and events of an older one are refused.
+A drone's document is its lease: it names the turn, and expires unless the process that holds the drone's socket renews
+it. The turn's epoch is the fencing token: a new owner raises it, and events of an older epoch are refused.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gadget_api.commands import (
     CrashRecoveryResponse,
     DeliverSteer,
-    DroneStatusChanged,
     RecoveryAction,
     RequestCrashRecovery,
     SessionLockChanged,
-    SessionUpdated,
 )
 from gadget_api.drones import DroneRegistration, DroneStatus
 from gadget_api.errors import Conflict, ErrorCode, GadgetError, InvalidInput
 from gadget_api.turn_states import MOVE, RECOVER, REQUEUE
 from gadget_api.turns import ChatTurn, ChatTurnStatus, Steer, SteerOrigin, Waiting
+from gadget_code.permissions.inquiries import InquiryAnswers
+from gadget_code.permissions.policies import Policies
+from gadget_code.recording.recorder import Recorder
 from gadget_code.sockets.rooms import Rooms
-from gadget_code.store.database import Store
-from gadget_code.turns.inquiries import Inquiries
-from gadget_code.turns.orders import Orders
-from gadget_code.turns.policies import Policies
-from gadget_code.turns.recorder import Recorder
+from gadget_code.store.database import MongoStore
+from gadget_code.turns.work_orders import WorkOrders
 
 log = logging.getLogger(__name__)
 
 _MOVED = (
-    "[From Gadget Code, not from the user: the machine that worked on this was lost. You go on in another workspace. "
-    "Files that were changed there and not pushed are not here; look at what is here before you go on.]"
+    "[From Gadget Code, not from the user: the machine of this turn was lost. You continue in another workspace. "
+    "Files that were changed there and not pushed are missing here; check the files before you continue.]"
 )
 
 
+@dataclass(frozen=True)
 class Leases:
-    def __init__(
-        self,
-        store: Store,
-        rooms: Rooms,
-        orders: Orders,
-        recorder: Recorder,
-        inquiries: Inquiries,
-        policies: Policies,
-    ) -> None:
-        self._store = store
-        self._rooms = rooms
-        self._orders = orders
-        self._inquiries = inquiries
-        self._policies = policies
-        self._recorder = recorder
+    store: MongoStore
+    rooms: Rooms
+    orders: WorkOrders
+    recorder: Recorder
+    inquiries: InquiryAnswers
+    policies: Policies
 
-    async def lost(self, drone: DroneRegistration) -> None:
-        """The drone is not connected any more: its turn says why it waits."""
-        for turn in await self._store.turns.at_work_on(drone):
+    async def drone_lost(self, drone: DroneRegistration) -> None:
+        """Stores that the turn of a disconnected drone waits for it."""
+        for turn in await self.store.turns.running_on(drone):
             await self._wait_for_drone(turn, drone)
 
     async def begin(self, drone: str, turn_id: str, epoch: int | None) -> ChatTurn:
-        """The drone is about to work on the turn. Raises Conflict when it is not its turn under this epoch any more."""
-        turn = await self._store.turns.begin(turn_id, drone, epoch)
+        """Marks the turn as begun by the drone. Raises Conflict when it is not the drone's turn under this epoch."""
+        turn = await self.store.turns.begin(turn_id, drone, epoch)
         if turn is None:
-            raise Conflict(ErrorCode.STALE_EPOCH, "This turn went on without this drone.")
+            raise Conflict(ErrorCode.STALE_EPOCH, "This turn has continued without this drone.")
         return turn
 
-    async def held(self, drone: DroneRegistration) -> None:
-        """The drone says that it works: its turn waits for no drone, and gets what was said to it meanwhile, and what
-        it may do now. When its turn has gone on without it, it is told."""
-        turns = await self._store.turns.at_work_on(drone)
+    async def drone_working(self, drone: DroneRegistration) -> None:
+        """Handles a drone that reports to be at work: sends its turn's policy, messages and answers. Tells the drone
+        when the turn has another owner."""
+        turns = await self.store.turns.running_on(drone)
         for turn in turns:
-            await self._goes_on(turn, self._policies.tell)
-        named = await self._store.drones.find({"_id": drone.id})
+            await self._resume_contact(turn)
+        named = await self.store.drones.find({"_id": drone.id})
         if named is not None and named.turn is not None and all(turn.id != named.turn for turn in turns):
-            await self._recorder.revoke(
-                drone.id, named.turn, ErrorCode.TURN_OVER, "This turn went on without this drone."
+            await self.recorder.revoke(
+                drone.id, named.turn, ErrorCode.TURN_OVER, "This turn has continued without this drone."
             )
 
-    async def begun(self, turn: ChatTurn) -> None:
-        """`held`, for a turn that its drone has just begun."""
-        await self._goes_on(turn, self._policies.tell_begun)
+    async def turn_begun(self, turn: ChatTurn) -> None:
+        """`drone_working`, for a turn that its drone has just begun."""
+        await self._resume_contact(turn, begins=True)
 
-    async def _goes_on(self, turn: ChatTurn, tell: Callable[[ChatTurn], Awaitable[None]]) -> None:
+    async def _resume_contact(self, turn: ChatTurn, *, begins: bool = False) -> None:
         try:
-            await tell(turn)  # first: it may be less than it was
+            await self.policies.send(turn, begins=begins)  # first: the policy may allow less now
         except GadgetError as exc:
-            log.info("turn %s is not told of its policy: %s", turn.id, exc.message)
-        await self._is_at_work(turn)
+            log.info("the policy of turn %s was not sent: %s", turn.id, exc.message)
+        await self._mark_working(turn)
         if turn.last_seq:  # else it has asked nothing
-            await self._inquiries.redeliver(turn)
+            await self.inquiries.redeliver(turn)
 
-    async def is_free(self, drone_id: str, changes: dict[str, Any]) -> DroneRegistration | None:
-        """The drone says that it works on nothing. None when it said so before an offer reached it; it says so again.
+    async def drone_free(self, drone_id: str, changes: dict[str, Any]) -> DroneRegistration | None:
+        """Handles a drone that reports to be free. Returns None when the report is older than an offer; the drone
+        reports again.
 
-        A turn that says otherwise was lost with the files of its workspace, and is dispatched again.
+        A turn of this drone was lost with its workspace's files, and is dispatched again.
         """
-        drone = await self._store.drones.find({"_id": drone_id})
+        drone = await self.store.drones.find({"_id": drone_id})
         if drone is None:
             return None
-        if turns := await self._store.turns.at_work_on(drone):
-            offered = await self._store.drones.was_just_claimed(drone_id)
+        if turns := await self.store.turns.running_on(drone):
+            offered = await self.store.drones.recent_claim(drone_id)
             if any(turn.id == offered for turn in turns):
                 return None
             await self._requeue(turns)
-        return await self._store.drones.free(drone, changes)
+        return await self.store.drones.free(drone, changes)
 
     async def _requeue(self, turns: Sequence[ChatTurn]) -> None:
         for turn in turns:
             if turn.cancel_requested:
-                await self._recorder.cancel(turn)  # when its drone died: it does not go on
+                await self.recorder.cancel(turn)  # cancelled before its drone died
                 continue
-            await self._recorder.forget(turn.id)
+            await self.recorder.close_stream(turn.id)
             changes = {
                 "drone": None,
                 "waiting": Waiting.DRONE,
-                "statusReason": "The drone lost it; trying again.",
+                "statusReason": "The drone has lost the turn; it is dispatched again.",
             }
-            queued = await self._store.turns.move(turn, REQUEUE, ChatTurnStatus.QUEUED, changes)
-            if queued is not None:
-                await self._rooms.tell_turn(queued)
+            await self.rooms.emit_turn(await self.store.turns.move(turn, REQUEUE, ChatTurnStatus.QUEUED, changes))
 
     async def recover(self, drone_id: str, ask: RequestCrashRecovery) -> CrashRecoveryResponse:
-        """What the drone is to do with a turn that a crash left in its workspace."""
-        await self._recorder.forget(ask.turn_id)
-        turn = await self._store.turns.find(
-            {"_id": ask.turn_id, "drone": drone_id, "status": ChatTurnStatus.PROCESSING}
-        )
+        """Decides what the drone does with a turn that a crash left in its workspace."""
+        await self.recorder.close_stream(ask.turn_id)
+        turn = await self.store.turns.find({"_id": ask.turn_id, "drone": drone_id, "status": ChatTurnStatus.PROCESSING})
         if turn is not None and turn.cancel_requested:
-            await self._recorder.cancel(turn)  # when its drone died: it does not go on
+            await self.recorder.cancel(turn)  # cancelled before its drone died
             turn = None
         if turn is not None:
             changes = {"waiting": None, "statusReason": None}
-            turn = await self._store.turns.move(turn, RECOVER, ChatTurnStatus.PROCESSING, changes)
+            turn = await self.store.turns.move(turn, RECOVER, ChatTurnStatus.PROCESSING, changes)
         if turn is None:
             discard = RecoveryAction.DISCARD
             return CrashRecoveryResponse(turn_id=ask.turn_id, action=discard, question=ask.question)
-        order = await self._orders.of(turn, await self._store.sessions.owned(turn.user, turn.session))
-        drone = await self._store.drones.report(drone_id, {"turn": turn.id, "status": DroneStatus.BUSY})
-        if drone is not None:
-            await self._rooms.tell_user(drone.user, "droneStatus", DroneStatusChanged(drone=drone))
-        await self._rooms.tell_turn(turn)
+        order = await self.orders.build(turn, await self.store.sessions.owned(turn.user, turn.session))
+        busy = {"turn": turn.id, "status": DroneStatus.BUSY}
+        await self.rooms.emit_drone(await self.store.drones.report(drone_id, busy))
+        await self.rooms.emit_turn(turn)
         return CrashRecoveryResponse(
             turn_id=turn.id,
-            # A journal that is behind what is stored cannot be gone on with: build from the stored steps.
+            # A journal that is behind the store cannot be resumed: rebuild from the stored steps.
             action=RecoveryAction.RESUME if ask.last_seq >= turn.last_seq else RecoveryAction.RETRY,
             epoch=turn.epoch,
             acked_seq=turn.last_seq,
@@ -152,21 +139,22 @@ class Leases:
         )
 
     async def move(self, user: str, turn_id: str, drone_id: str | None) -> ChatTurn:
-        """Takes the turn from its lost drone, so that another goes on from its last step. Raises Conflict, NotFound."""
-        turn = await self._store.turns.owned(user, turn_id)
-        target = await self._store.drones.owned(user, drone_id) if drone_id is not None else None
+        """Takes the turn from its lost drone, so that another continues from its last step. Raises Conflict,
+        NotFound."""
+        turn = await self.store.turns.owned(user, turn_id)
+        target = await self.store.drones.owned(user, drone_id) if drone_id is not None else None
         if turn.status.is_over:
             raise Conflict(ErrorCode.TURN_OVER, "This turn is over already.")
         if turn.status is ChatTurnStatus.QUEUED:
             raise Conflict(ErrorCode.TURN_NOT_RUNNING, "This turn waits for a drone; choose one for its session.")
-        lost = await self._store.drones.find({"_id": turn.drone})
+        lost = await self.store.drones.find({"_id": turn.drone})
         if lost is not None and lost.status is not DroneStatus.OFFLINE:
             raise Conflict(
                 ErrorCode.DRONE_BUSY, f"{lost.name} is connected and works on this turn; cancel it, or wait."
             )
         if target is not None and target.id == turn.drone:
             raise InvalidInput(f"{target.name} is the drone that was lost; choose another.")
-        await self._recorder.forget(turn.id)
+        await self.recorder.close_stream(turn.id)
         await self._choose_drone(turn, target)
         changes = {
             "drone": None,
@@ -175,60 +163,56 @@ class Leases:
             "statusReason": "Moving to another drone.",
         }
         note = Steer(steer_id=f"moved-{turn.epoch}", content=_MOVED, origin=SteerOrigin.SERVICE)
-        said = {"push": {"steers": note.model_dump()}} if turn.last_seq else {}
-        moved = await self._store.turns.move(turn, MOVE, ChatTurnStatus.QUEUED, changes, **said)
+        push = {"push": {"steers": note.model_dump()}} if turn.last_seq else {}
+        moved = await self.store.turns.move(turn, MOVE, ChatTurnStatus.QUEUED, changes, **push)
         if moved is None:
-            raise Conflict(ErrorCode.TURN_NOT_RUNNING, "The turn is changing hands; look at it again.", retryable=True)
-        await self._rooms.tell_turn(moved)
+            raise Conflict(ErrorCode.TURN_NOT_RUNNING, "The turn is being moved; try again.", retryable=True)
+        await self.rooms.emit_turn(moved)
         return moved
 
     async def deliver(self, turn: ChatTurn, steer: Steer) -> None:
-        """Brings a message to the turn's drone; where that fails, the drone gets it with its next connection."""
+        """Sends a message to the turn's drone. When that fails, the drone gets it with its next connection."""
         if turn.drone is None:
             return
         message = DeliverSteer(turn_id=turn.id, **dict(steer))
         try:
-            await self._rooms.call_drone(turn.drone, "steerTurn", message)
+            await self.rooms.call_drone(turn.drone, "steerTurn", message)
         except GadgetError as exc:
-            log.info("a message to turn %s waits: %s", turn.id, exc.message)
+            log.info("a message to turn %s is delivered later: %s", turn.id, exc.message)
 
     async def check(self) -> None:
-        """Looks at every turn that is at work: whether its drone is there, and whether it says so."""
-        turns = await self._store.turns.unfinished({"status": ChatTurnStatus.PROCESSING})
-        drones = await self._store.drones.by_id({turn.drone for turn in turns if turn.drone is not None})
+        """Checks every processing turn: whether its drone is connected, and works on it."""
+        turns = await self.store.turns.unfinished({"status": ChatTurnStatus.PROCESSING})
+        drones = await self.store.drones.by_id({turn.drone for turn in turns if turn.drone is not None})
         for turn in turns:
             drone = drones.get(turn.drone or "")
             if drone is None or drone.status is DroneStatus.OFFLINE:
                 await self._wait_for_drone(turn, drone)
             elif drone.status is DroneStatus.BUSY and drone.turn == turn.id:
-                await self._is_at_work(turn)
+                await self._mark_working(turn)
 
     async def _wait_for_drone(self, turn: ChatTurn, drone: DroneRegistration | None) -> None:
         ways_out = "cancel it, or continue on another drone"
         reason = (
-            f"The connection to {drone.name} is lost; the turn goes on when it is back. Wait, {ways_out}."
+            f"The connection to {drone.name} is lost; the turn continues when it is back. Wait, {ways_out}."
             if drone is not None
             else f"Its drone was removed; {ways_out}."
         )
         if (turn.waiting, turn.status_reason) == (Waiting.DRONE_LOST, reason):
             return
-        waiting = await self._store.turns.wait_for(turn, Waiting.DRONE_LOST, reason)
-        if waiting is not None:
-            await self._rooms.tell_turn(waiting)
+        await self.rooms.emit_turn(await self.store.turns.wait_for(turn, Waiting.DRONE_LOST, reason))
 
-    async def _is_at_work(self, turn: ChatTurn) -> None:
-        for steer in turn.steers:  # one that it has is no news to it
+    async def _mark_working(self, turn: ChatTurn) -> None:
+        for steer in turn.steers:  # the drone ignores duplicates
             await self.deliver(turn, steer)
         if turn.waiting is not Waiting.DRONE_LOST:
             return
-        goes_on = await self._store.turns.wait_for(turn, None, None)
-        if goes_on is not None:
-            await self._rooms.tell_turn(goes_on)
+        await self.rooms.emit_turn(await self.store.turns.wait_for(turn, None, None))
 
     async def _choose_drone(self, turn: ChatTurn, target: DroneRegistration | None) -> None:
-        """The session lets go of the drone that was lost, and takes the one that was chosen."""
+        """Replaces the lost drone in the session by the chosen one."""
         lost = turn.drone
-        session = await self._store.sessions.owned(turn.user, turn.session)
+        session = await self.store.sessions.owned(turn.user, turn.session)
         changes: dict[str, object] = {}
         if target is not None:
             changes["drone"] = target.id
@@ -238,9 +222,9 @@ class Leases:
             changes["lock"] = None
         if not changes:
             return
-        changed = await self._store.sessions.update({"_id": session.id}, changes)
+        changed = await self.store.sessions.update({"_id": session.id}, changes)
         if changed is not None:
-            await self._rooms.tell_user(changed.user, "sessionUpdated", SessionUpdated(session=changed))
+            await self.rooms.emit_session(changed)
             if "lock" in changes:
                 unlocked = SessionLockChanged(chat_session_id=changed.id, lock=None)
-                await self._rooms.tell_user(changed.user, "sessionLock", unlocked)
+                await self.rooms.emit_to_user(changed.user, "sessionLock", unlocked)

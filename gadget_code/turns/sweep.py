@@ -1,61 +1,54 @@
-"""The sweep: from time to time it looks for whatever was left half done by a process that died, or that nothing else
-set going. Everything it does is safe to do twice, so every web process may sweep."""
+"""The sweep: looks at intervals for work that a dead process left, or that no event triggers. Every step is idempotent,
+so every web process may sweep."""
 
 import asyncio
 import logging
 import time
+from dataclasses import dataclass
 from datetime import timedelta
 
 from gadget_api.errors import GadgetError
-from gadget_code.store.database import Store
+from gadget_code.permissions.inquiries import InquiryAnswers
+from gadget_code.recording.recorder import Recorder
+from gadget_code.store.database import MongoStore
+from gadget_code.turns.actions import CANCEL_S, TurnActions
 from gadget_code.turns.dispatch import Dispatcher
-from gadget_code.turns.inquiries import Inquiries
 from gadget_code.turns.leases import Leases
-from gadget_code.turns.recorder import Recorder
-from gadget_code.turns.verbs import CANCEL_S, TurnVerbs
 
 log = logging.getLogger(__name__)
 
 _SWEEP_S = 5.0
 _RENEWAL_S = 10.0
-"""After the database was away, every web process has renewed its drones' leases in this time."""
+"""Within this time after an outage of the database, every web process has renewed its drones' leases."""
 
 
+@dataclass(frozen=True)
 class Sweep:
-    def __init__(
-        self,
-        store: Store,
-        recorder: Recorder,
-        dispatcher: Dispatcher,
-        leases: Leases,
-        inquiries: Inquiries,
-        verbs: TurnVerbs,
-    ) -> None:
-        self._store = store
-        self._recorder = recorder
-        self._dispatcher = dispatcher
-        self._leases = leases
-        self._inquiries = inquiries
-        self._verbs = verbs
+    store: MongoStore
+    recorder: Recorder
+    dispatcher: Dispatcher
+    leases: Leases
+    inquiries: InquiryAnswers
+    actions: TurnActions
 
     async def run(self) -> None:
-        """For as long as the service lives."""
+        """Runs as long as the service."""
         trusted_from = 0.0
         while True:
             begun = time.monotonic()
             try:
                 if begun >= trusted_from:
-                    await self._leases.check()
-                for turn in await self._store.turns.cancel_overdue(timedelta(seconds=CANCEL_S)):
-                    await self._recorder.cancel(turn)
-                for turn in await self._store.turns.ended_with_steers():
-                    await self._verbs.submit_steers(turn)
-                await self._inquiries.check()
-                for user in await self._store.turns.users_with_queued():
-                    self._dispatcher.kick(user)
+                    await self.leases.check()
+                for turn in await self.store.turns.cancel_overdue(timedelta(seconds=CANCEL_S)):
+                    await self.recorder.cancel(turn)
+                for turn in await self.store.turns.ended_with_steers():
+                    await self.actions.submit_steers(turn)
+                await self.inquiries.check()
+                for user in await self.store.turns.users_with_queued():
+                    self.dispatcher.kick(user)
             except GadgetError as exc:
-                log.warning("turns are not looked after now: %s", exc.message)
+                log.warning("the sweep failed and is repeated: %s", exc.message)
                 trusted_from = time.monotonic() + _RENEWAL_S
-            if time.monotonic() - begun > _SWEEP_S:  # leases may have run out meanwhile
+            if time.monotonic() - begun > _SWEEP_S:  # leases may have expired meanwhile
                 trusted_from = time.monotonic() + _RENEWAL_S
             await asyncio.sleep(_SWEEP_S)

@@ -1,5 +1,5 @@
-"""What a turn spent its time on, from its events: each thing ends with an event, and began with another or when the one
-before it ended."""
+"""A turn's timeline, from its events: a span ends with an event, and begins with another or at the end of the previous
+span."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -22,17 +22,17 @@ from gadget_api.inquiries import Inquiry
 from gadget_api.providers import ModelPrice
 from gadget_api.timeline import Span, Timeline
 from gadget_api.turns import ChatTurn
-from gadget_code.store.database import Store
-from gadget_code.turns.prices import prices_of
+from gadget_code.recording.prices import prices_of
+from gadget_code.store.database import MongoStore
 
 _LABEL = 200
 
 
-async def timeline(store: Store, turn: ChatTurn, *, after: int, limit: int) -> Timeline:
-    """The spans that ended after the event `after`. The events before are read, too: what they began may end here."""
-    reader = _Reader(turn, await prices_of(store, turn))
+async def timeline(store: MongoStore, turn: ChatTurn, *, after: int, limit: int) -> Timeline:
+    """Returns the spans that end after the event `after`. Reads the earlier events, too: they may begin these spans."""
+    reader = _SpanReader(turn, await prices_of(store, turn))
     items: list[Span] = []
-    async for stored in store.events.whole(turn.id, up_to=turn.last_seq):
+    async for stored in store.events.without_deltas(turn.id, up_to=turn.last_seq):
         for span in reader.read(turn_event.validate_json(stored.body)):
             if span.seq > after:
                 items.append(span)
@@ -41,14 +41,14 @@ async def timeline(store: Store, turn: ChatTurn, *, after: int, limit: int) -> T
     return Timeline(turn=turn.id, items=tuple(items), next_cursor=None)
 
 
-class _Reader:
-    """Takes a turn's events but its deltas, in order."""
+class _SpanReader:
+    """Reads a turn's events except deltas, in order."""
 
     def __init__(self, turn: ChatTurn, prices: dict[str, ModelPrice | None]) -> None:
         self._prices = prices
         self._price = prices.get(turn.llm)
         self._last: datetime | None = None
-        """When what came before had ended."""
+        """When the previous span ended."""
         self._tools: dict[str, datetime] = {}
         self._inquiries: dict[str, tuple[Inquiry, datetime]] = {}
 
@@ -71,9 +71,9 @@ class _Reader:
                 span = _span("tool", event, self._tools.pop(event.call_id, at), event.name)
                 yield span.replace(call_id=event.call_id, is_error=event.is_error, duration_ms=event.duration_ms)
             case InquiryAnswered():
-                asked = self._inquiries.pop(event.answer.inquiry_id, None)
-                if asked is not None:
-                    inquiry, at = asked
+                opened = self._inquiries.pop(event.answer.inquiry_id, None)
+                if opened is not None:
+                    inquiry, at = opened
                     span = _span("inquiry", event, at, inquiry.title)
                     yield span.replace(inquiry=inquiry.id, call_id=inquiry.call_id)
             case Notice():

@@ -29,7 +29,7 @@ from playwright.sync_api import (
 from gadget_ai.testing.script import Script
 from gadget_ai.testing.server import ScriptedServer
 from gadget_api.ids import new_id
-from gadget_code.ide_files import STATIC
+from gadget_code.http.ide_files import STATIC
 from tests.browser.chromium import chromium_path
 from tests.browser.loop import Loop
 from tests.gadget_code.peers import PlayedDrone

@@ -13,12 +13,12 @@ import pytest
 from playwright.sync_api import Browser, Page, Request, expect
 from pymongo import MongoClient
 
-from gadget_code.ide_files import STATIC
+from gadget_code.http.ide_files import STATIC
 from tests.browser.conftest import a_session
 from tests.browser.loop import Loop
 from tests.browser.test_conversation import NOWHERE, Stage
 from tests.gadget_code.peers import PlayedDrone, a_finished_turn
-from tests.gadget_code.test_growth import Store
+from tests.gadget_code.test_growth import MongoStore
 from tests.harness import User, Web
 
 FIRST_LOAD_BYTES = 100_000
@@ -151,7 +151,7 @@ def test_a_session_of_a_thousand_turns_opens_at_its_newest(
     loop.run(ended())
     newest, model = loop.run(stage.user.get(f"/sessions/{stage.session['_id']}/turns"))["items"]
     with MongoClient[dict[str, Any]](mongodb_url) as client:
-        Store(client, web.env["GADGET_DATABASE"]).multiply(stage.session["_id"], model["_id"], TURNS - 2)
+        MongoStore(client, web.env["GADGET_DATABASE"]).multiply(stage.session["_id"], model["_id"], TURNS - 2)
     page = open_page(stage.user, "about:blank")
     asked: list[Request] = []
     page.on("request", lambda request: asked.append(request))

@@ -9,7 +9,7 @@ from pymongo import AsyncMongoClient
 
 from gadget_api.ids import new_id
 from gadget_code.settings import Settings
-from gadget_code.store.database import Store, open_store
+from gadget_code.store.database import MongoStore, open_store
 from tests.gadget_code.peers import PlayedDrone, a_session, a_turn, is_processing
 from tests.harness import User, Web
 
@@ -25,7 +25,7 @@ def settings_for(mongodb_url: str, tmp_path: Path) -> Any:
 
 
 @pytest.fixture
-async def store(settings_for: Any) -> AsyncIterator[Store]:
+async def store(settings_for: Any) -> AsyncIterator[MongoStore]:
     async with open_store(settings_for()) as opened:
         yield opened
         await opened.database.client.drop_database(opened.database.name)

@@ -66,7 +66,7 @@ def test_accounts_are_made_while_the_service_runs_on_its_private_database(tmp_pa
         def add(email: str, password: str, *more: str) -> subprocess.CompletedProcess[str]:
             return run("user", "add", email, "--password-stdin", *more, input=password + "\n", **settings)
 
-        assert add("ada@example.org", "correct horse", "--admin").stdout == "ada@example.org may sign in now.\n"
+        assert add("ada@example.org", "correct horse", "--admin").stdout == "ada@example.org can sign in now.\n"
         refused(add("Ada@Example.org ", "correct horse"), "already an account for ada@example.org")
         refused(add("no address", "correct horse"), "e-mail address", "ada@example.org")
         short = refused(add("b@example.org", "hunter2"), "password", "8")
@@ -81,7 +81,7 @@ def test_accounts_are_made_while_the_service_runs_on_its_private_database(tmp_pa
             GADGET_EMAIL="ada@example.org",
             GADGET_PASSWORD="correct horse",
         )
-        assert answer.stdout == "There is none yet.\n"
+        assert answer.stdout == "There are none yet.\n"
         assert run("user", "remove", "ada@example.org", **settings).returncode == 0
         refused(run("user", "remove", "ada@example.org", **settings), "no such user")
         # A second service on the same data is refused, and takes nothing away from the first.
@@ -92,7 +92,7 @@ def test_accounts_are_made_while_the_service_runs_on_its_private_database(tmp_pa
     assert "Traceback" not in web.output
 
 
-def test_a_port_that_is_taken_is_said_so(tmp_path: Path) -> None:
+def test_an_occupied_port_is_reported(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -101,7 +101,7 @@ def test_a_port_that_is_taken_is_said_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
-def test_an_address_of_the_network_needs_tls_or_a_word(tmp_path: Path, host: str) -> None:
+def test_a_network_address_needs_tls_or_insecure(tmp_path: Path, host: str) -> None:
     refused(run("serve", "--host", host, GADGET_DATA_DIR=str(tmp_path)), host, "--insecure", "GADGET_PUBLIC_URL")
 
 
@@ -117,13 +117,13 @@ def test_an_address_of_the_network_needs_tls_or_a_word(tmp_path: Path, host: str
         ({"GADGET_MONGODB_URL": "mongodb://user:hunter2@127.0.0.1:1"}, ("GADGET_MONGODB_URL",)),
     ],
 )
-def test_a_setting_that_will_not_do_is_named(tmp_path: Path, settings: dict[str, str], words: tuple[str, ...]) -> None:
+def test_an_invalid_setting_is_named(tmp_path: Path, settings: dict[str, str], words: tuple[str, ...]) -> None:
     port = () if "GADGET_PORT" in settings else ("--port", "0")
     line = refused(run("serve", *port, **{"GADGET_DATA_DIR": str(tmp_path), **settings}), *words)
     assert "hunter2" not in line
 
 
-def test_an_env_file_fills_in_what_the_environment_does_not_say(tmp_path: Path) -> None:
+def test_the_environment_overrides_the_env_file(tmp_path: Path) -> None:
     (tmp_path / "settings").write_text("# ours\nGADGET_PORT=x\nGADGET_HOST='127.0.0.1'\n\nno equals sign\n")
     refused(run("--env-file", str(tmp_path / "settings"), "serve"), "GADGET_PORT")
     refused(run("--env-file", str(tmp_path / "none"), "serve"), "cannot be read")
@@ -140,7 +140,7 @@ class TestPrompt:
         file.write_text(json.dumps({"server": user.url, "token": user.token}))
         return {"XDG_CONFIG_HOME": str(tmp_path)}
 
-    def test_without_credentials_it_says_how_to_sign_in(self, web: Web, tmp_path: Path) -> None:
+    def test_without_credentials_the_error_explains_how_to_sign_in(self, web: Web, tmp_path: Path) -> None:
         settings = {"GADGET_SERVER_URL": web.url, "XDG_CONFIG_HOME": str(tmp_path)}
         refused(run("prompt", "x", **settings), "gadget-code login")
         refused(run("login", **settings), "GADGET_EMAIL")
@@ -152,13 +152,13 @@ class TestPrompt:
             stale.write_text(content)
             refused(run("prompt", "x", **settings), "gadget-code login")
 
-    def test_a_server_that_is_not_there_is_said_so(self, tmp_path: Path) -> None:
+    def test_an_unreachable_server_is_reported(self, tmp_path: Path) -> None:
         no_host = "http://" + ".".join(["nowhere"] * 40)  # too long for a name: no resolver is waited for
         for url in ("http://127.0.0.1:1", no_host, "nonsense", "http://[::1"):
             account = {"GADGET_EMAIL": "ada@example.org", "GADGET_PASSWORD": "x"}
             refused(run("prompt", "x", "--server", url, **account, XDG_CONFIG_HOME=str(tmp_path)), url)
 
-    async def test_what_it_does_not_know_is_named(self, user: User, tmp_path: Path) -> None:
+    async def test_unknown_projects_and_models_are_named(self, user: User, tmp_path: Path) -> None:
         settings = self.settings(user, tmp_path)
         refused(run("prompt", "x", **settings), "no project yet")
         await a_session(user)
@@ -180,7 +180,7 @@ class TestPrompt:
         assert done.returncode == (0 if success else 1), done
         assert [json.loads(line) for line in done.stdout.splitlines()] == events
 
-    async def test_piped_output_is_plain_and_what_a_model_says_steers_no_terminal(
+    async def test_piped_output_is_plain_and_model_text_cannot_control_the_terminal(
         self, user: User, tmp_path: Path
     ) -> None:
         session = await a_session(user)
@@ -219,7 +219,7 @@ class TestPrompt:
         assert process.returncode is not None
         return subprocess.CompletedProcess([], process.returncode, output.decode(), errors.decode()), events
 
-    def test_a_reader_that_leaves_is_no_traceback(self, tmp_path: Path) -> None:
+    def test_a_closed_pipe_causes_no_traceback(self, tmp_path: Path) -> None:
         reading, writing = os.pipe()
         os.close(reading)
         done = subprocess.run(

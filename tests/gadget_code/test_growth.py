@@ -34,7 +34,7 @@ def own_web(tmp_path: Path, mongodb_url: str) -> Iterator[Web]:
         yield web
 
 
-class Store:
+class MongoStore:
     """The service's database, as its administrator sees it."""
 
     def __init__(self, client: MongoClient[Document], name: str) -> None:
@@ -129,13 +129,13 @@ def _named(command: Document) -> set[str]:
 
 
 @pytest.fixture
-def admin(own_web: Web, mongodb_url: str) -> Iterator[Store]:
+def admin(own_web: Web, mongodb_url: str) -> Iterator[MongoStore]:
     client: MongoClient[Document] = MongoClient(mongodb_url)
     with client:
-        yield Store(client, own_web.env["GADGET_DATABASE"])
+        yield MongoStore(client, own_web.env["GADGET_DATABASE"])
 
 
-async def _cost(admin: Store, ask: Callable[[Document], Awaitable[object]], session: Document) -> dict[str, int]:
+async def _cost(admin: MongoStore, ask: Callable[[Document], Awaitable[object]], session: Document) -> dict[str, int]:
     """The least of each in three rounds: what happens by the clock is not in all of them."""
     rounds: list[dict[str, int]] = []
     for _ in range(3):
@@ -146,7 +146,7 @@ async def _cost(admin: Store, ask: Callable[[Document], Awaitable[object]], sess
     return {name: min(cost[name] for cost in rounds) for name in rounds[0]}
 
 
-async def test_a_large_session_costs_no_more_than_a_small_one(own_web: Web, admin: Store) -> None:
+async def test_a_large_session_costs_no_more_than_a_small_one(own_web: Web, admin: MongoStore) -> None:
     async with await own_web.user() as user, PlayedDrone(user) as drone, Ide(user) as page_beside:
         small, large = await a_session(user), await a_session(user)
         for session in (small, large):
@@ -213,7 +213,7 @@ async def _context(user: User, drone: PlayedDrone, session: Document) -> str:
     return str(turn["_id"])
 
 
-async def test_a_simple_turn_is_a_few_dozen_commands(own_web: Web, admin: Store) -> None:
+async def test_a_simple_turn_is_a_few_dozen_commands(own_web: Web, admin: MongoStore) -> None:
     async with await own_web.user() as user, PlayedDrone(user) as drone:
         session = await a_session(user)
 
@@ -240,7 +240,7 @@ async def test_a_simple_turn_is_a_few_dozen_commands(own_web: Web, admin: Store)
         assert commands.total() <= _COMMANDS * _TURNS, sorted(commands.items())
 
 
-async def test_a_step_late_in_a_turn_costs_the_store_what_an_early_one_does(own_web: Web, admin: Store) -> None:
+async def test_a_late_step_of_a_turn_costs_as_much_as_an_early_one(own_web: Web, admin: MongoStore) -> None:
     async with await own_web.user() as user, PlayedDrone(user) as drone:
         session = await a_session(user)
         turn = await user.post(f"/sessions/{session['_id']}/turns", {"content": "Go.", "promptId": new_id()})

@@ -73,7 +73,7 @@ def test_without_credentials_and_without_a_terminal_it_says_what_to_set(tmp_path
     assert "GADGET_DRONE_TOKEN" in said
 
 
-def test_a_setting_that_will_not_do_is_named(tmp_path: Path) -> None:
+def test_an_invalid_setting_is_named(tmp_path: Path) -> None:
     said = refusal(gadget_drone(cwd=tmp_path, GADGET_LOG_LEVEL="shouting", GADGET_DRONE_TOKEN="t"))
     assert "GADGET_LOG_LEVEL" in said
     said = refusal(gadget_drone("--server", "not a url", cwd=tmp_path, GADGET_DRONE_TOKEN="t"))

@@ -152,7 +152,7 @@ async def test_what_hides_is_marked_on_the_terminal_and_a_sentence_warns(
     stage = await stage_for(Script(write))
     session = stage.session["_id"]
     status, renamed, _ = await terminal.run("session", "rename", session, "Reports \u202etxt.exe")
-    assert (status, renamed) == (0, "It is called Reports ⟦U+202E⟧txt.exe now.\n")
+    assert (status, renamed) == (0, "Renamed to Reports ⟦U+202E⟧txt.exe.\n")
     screen = Screen(terminal, "prompt", "Write it.", "--session", session, "--level", "ask")
     try:
         await screen.until(lambda shown: "> " in shown)
@@ -195,7 +195,7 @@ async def test_a_session_is_looked_at_taken_back_and_put_away_from_a_terminal(
     assert status == 0, output + errors
     assert "+new" in (await terminal.run("session", "diff", session))[1]
     preview = await terminal.run("session", "revert", session, "--preview")
-    assert "Would take back 1 turns and 1 files." in preview[1]
+    assert "Would revert 1 turns and 1 files." in preview[1]
     assert (stage.checkout / "new.txt").exists()
     assert (await terminal.run("session", "revert", session))[0] == 0
     assert not (stage.checkout / "new.txt").exists()

@@ -120,10 +120,10 @@ async def test_no_log_and_no_file_holds_a_secret(loud_web: Web, tmp_path: Path) 
                     await raw.send(broken)
             running.append(await drone_with_password(tmp_path, user))
 
-            async def let_go() -> bool | None:
+            async def release() -> bool | None:
                 return None if list((drone.gadget / "journal").iterdir()) else True
 
-            await until(let_go)
+            await until(release)
         finally:
             for each in running:
                 each.stop()
@@ -132,7 +132,7 @@ async def test_no_log_and_no_file_holds_a_secret(loud_web: Web, tmp_path: Path) 
     logs = [path for path in tmp_path.rglob("*") if path.is_file() and ".log" in path.name]
     assert {"web.log", "drone.log", "signed-in.log", "mongod.log"} <= {path.name for path in logs}
     assert len([path for path in logs if path.parent.name == "logs"]) >= 2  # both drones' own
-    assert "DEBUG   gadget_code.sockets.handlers: 'nothing': unknownEvent" in loud_web.output
+    assert "DEBUG   gadget_code.handlers.events: 'nothing': unknownEvent" in loud_web.output
     for path in tmp_path.rglob("*"):
         if path.is_file():
             content = path.read_bytes()

@@ -15,9 +15,9 @@ from gadget_ai.testing.script import Script
 from gadget_ai.testing.server import ScriptedServer
 from gadget_api.errors import GadgetError, InvalidInput
 from gadget_api.providers import NewProvider, ProviderChanges
-from gadget_code.outbound import check_address
-from gadget_code.store.database import Store, open_store
-from gadget_code.vault import Vault
+from gadget_code.providers.addresses import check_address
+from gadget_code.store.database import MongoStore, open_store
+from gadget_code.store.vault import Vault
 from tests.gadget_code.peers import a_web, problem
 from tests.harness import User, Web
 
@@ -140,7 +140,7 @@ async def test_a_key_goes_with_its_url(user: User, change: dict[str, Any], hint:
     assert changed.json()["apiKeyHint"] == hint
 
 
-async def test_a_key_is_encrypted_and_bound_to_its_record(store: Store) -> None:
+async def test_a_key_is_encrypted_and_bound_to_its_record(store: MongoStore) -> None:
     new = NewProvider.model_validate({"name": "n", "apiType": "openai", "baseUrl": "http://h/v1", "apiKey": KEY})
     provider = await store.providers.create("u", new)
     assert await store.providers.key_of(provider) == KEY
@@ -174,7 +174,9 @@ async def test_the_secret_key_is_the_owners_alone_and_a_broken_one_is_named(tmp_
 
 
 async def test_of_many_first_starts_at_once_all_have_the_same_key(tmp_path: Path) -> None:
-    program = "import sys; from pathlib import Path; from gadget_code.vault import Vault; Vault.open(Path(sys.argv[1]))"
+    program = (
+        "import sys; from pathlib import Path; from gadget_code.store.vault import Vault; Vault.open(Path(sys.argv[1]))"
+    )
     file = tmp_path / "secret.key"
     starts = [await asyncio.create_subprocess_exec(sys.executable, "-c", program, str(file)) for _ in range(8)]
     assert [await asyncio.wait_for(start.wait(), 60) for start in starts] == [0] * 8

@@ -11,10 +11,10 @@ from argon2 import Parameters, PasswordHasher, extract_parameters
 from gadget_api.errors import Conflict, TooMany
 from gadget_api.model import utc_now
 from gadget_api.tokens import TokenKind
-from gadget_code.auth.limits import LoginLimits
+from gadget_code.auth.login_limits import LoginLimits
 from gadget_code.auth.passwords import Passwords
-from gadget_code.auth.tokens import IDE_IDLE, IDE_LIFE
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
+from gadget_code.store.tokens import IDE_IDLE, IDE_LIFE
 from gadget_code.store.users import OWNER_ID
 
 
@@ -47,7 +47,7 @@ class WatchedHasher(PasswordHasher):
         return super().verify(hash, password)
 
 
-async def test_an_unknown_user_costs_as_much_as_a_wrong_password() -> None:
+async def test_an_unknown_user_takes_as_long_as_a_wrong_password() -> None:
     passwords = Passwords()
     passwords._hasher = hasher = WatchedHasher()
     hashed = await passwords.hash("correct horse")
@@ -67,7 +67,7 @@ class Pauses:
         self.slept.append(seconds)
 
 
-async def test_an_address_waits_with_an_account_after_ten_failures_and_no_other_does() -> None:
+async def test_ten_failures_lock_the_address_for_this_account_only() -> None:
     clock = Clock()
     limits = LoginLimits(clock)
     for _ in range(10):
@@ -81,7 +81,7 @@ async def test_an_address_waits_with_an_account_after_ten_failures_and_no_other_
     await limits.attempt("ada", "192.0.2.1")
 
 
-async def test_the_addresses_of_one_ipv6_network_are_one() -> None:
+async def test_addresses_of_one_ipv6_network_count_together() -> None:
     limits = LoginLimits(Clock())
     for n in range(10):
         await limits.attempt("ada", f"2001:db8:0:1::{n:x}")
@@ -90,7 +90,7 @@ async def test_the_addresses_of_one_ipv6_network_are_one() -> None:
     await limits.attempt("ada", "2001:db8:0:2::1")
 
 
-async def test_an_address_waits_after_fifty_failures_whatever_the_account() -> None:
+async def test_fifty_failures_lock_the_address_for_every_account() -> None:
     limits = LoginLimits(Clock())
     limits.signed_in("grace", "192.0.2.1")
     for n in range(50):
@@ -101,7 +101,7 @@ async def test_an_address_waits_after_fifty_failures_whatever_the_account() -> N
     await limits.attempt("grace", "192.0.2.1")  # who has signed in from there before goes on
 
 
-async def test_guesses_from_many_addresses_are_slowed_and_never_refused_for_good() -> None:
+async def test_guesses_from_many_addresses_are_delayed_not_refused() -> None:
     clock, pauses = Clock(), Pauses()
     limits = LoginLimits(clock, pauses)
     limits.signed_in("ada", "192.0.2.1")
@@ -120,14 +120,14 @@ async def test_guesses_from_many_addresses_are_slowed_and_never_refused_for_good
     assert pauses.slept[5:] == [2]
 
 
-async def test_who_signs_in_rightly_is_never_counted() -> None:
+async def test_successful_sign_ins_are_not_counted() -> None:
     limits = LoginLimits(Clock())
     for n in range(200):
         await limits.attempt(f"user {n % 20}", "office")
         limits.succeeded(f"user {n % 20}", "office")
 
 
-async def test_the_memory_of_failures_is_bounded() -> None:
+async def test_the_number_of_remembered_failures_is_limited() -> None:
     limits = LoginLimits(Clock())
     for n in range(12_000):
         await limits.attempt(f"user {n}", f"address {n}")
@@ -135,7 +135,7 @@ async def test_the_memory_of_failures_is_bounded() -> None:
     assert len(limits._failures) == len(limits._known) == 10_000
 
 
-async def test_a_token_is_kept_as_its_hash_alone(store: Store) -> None:
+async def test_only_the_hash_of_a_token_is_stored(store: MongoStore) -> None:
     token, expires_at = await store.tokens.issue("u", TokenKind.IDE)
     [document] = await store.tokens.collection.find({}).to_list()
     assert document["_id"] == hashlib.sha256(token.encode()).hexdigest()
@@ -158,8 +158,8 @@ async def test_a_token_is_kept_as_its_hash_alone(store: Store) -> None:
         (TokenKind.DRONE, "expiresAt", timedelta(seconds=1), False),
     ],
 )
-async def test_a_token_ends_with_its_time_or_with_disuse(
-    store: Store, kind: TokenKind, field: str, age: timedelta, stands: bool
+async def test_a_token_expires_by_age_or_by_disuse(
+    store: MongoStore, kind: TokenKind, field: str, age: timedelta, stands: bool
 ) -> None:
     token, _ = await store.tokens.issue("u", kind)
     await store.tokens.collection.update_one({"user": "u"}, {"$set": {field: utc_now() - age}})
@@ -168,7 +168,7 @@ async def test_a_token_ends_with_its_time_or_with_disuse(
     assert (await store.tokens.identify(token) is not None) is stands
 
 
-async def test_using_a_token_keeps_it(store: Store) -> None:
+async def test_using_a_token_keeps_it(store: MongoStore) -> None:
     token, _ = await store.tokens.issue("u", TokenKind.IDE)
     await store.tokens.collection.update_one({}, {"$set": {"usedAt": utc_now() - timedelta(hours=11)}})
     assert await store.tokens.identify(token) is not None
@@ -176,7 +176,7 @@ async def test_using_a_token_keeps_it(store: Store) -> None:
     assert utc_now() - document["usedAt"] < timedelta(minutes=1)
 
 
-async def test_a_sign_in_link_works_once_however_many_try(store: Store) -> None:
+async def test_a_sign_in_link_works_once_under_concurrent_use(store: MongoStore) -> None:
     token, _ = await store.tokens.issue("u", TokenKind.SIGN_IN)
     taken = await asyncio.gather(*(store.tokens.take_sign_in(token) for _ in range(10)))
     assert sorted(filter(None, taken)) == ["u"]
@@ -187,7 +187,7 @@ async def test_a_sign_in_link_works_once_however_many_try(store: Store) -> None:
     assert await store.tokens.take_sign_in(late) is None
 
 
-async def test_a_drone_token_belongs_to_the_workspace_that_used_it_first(store: Store) -> None:
+async def test_a_drone_token_belongs_to_the_workspace_that_used_it_first(store: MongoStore) -> None:
     token, _ = await store.tokens.issue("u", TokenKind.DRONE)
     hashed = hashlib.sha256(token.encode()).hexdigest()
     bound = await asyncio.gather(*(store.tokens.bind_drone(hashed, f"d{n}") for n in range(5)))
@@ -198,7 +198,7 @@ async def test_a_drone_token_belongs_to_the_workspace_that_used_it_first(store: 
     assert await store.tokens.bind_drone(hashed, identity.drone)
 
 
-async def test_the_owner_is_made_once_however_many_try(store: Store) -> None:
+async def test_the_owner_is_created_once_under_concurrent_starts(store: MongoStore) -> None:
     async def bootstrap(n: int) -> bool:
         try:
             await store.users.create(f"owner{n}@localhost", None, display_name="Owner", user_id=OWNER_ID)

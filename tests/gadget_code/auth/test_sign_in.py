@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 
 from gadget_api.ids import new_id
-from gadget_code.listening import bind
+from gadget_code.server.listening import bind
+from gadget_code.server.web_server import web_server
 from gadget_code.store.database import open_store
-from gadget_code.web_server import web_server
 from tests.gadget_code.peers import PlayedDrone, RawSocket, a_web, problem
 from tests.harness import Ide, User, Web
 
@@ -21,7 +21,7 @@ def client(web: Web, token: str | None = None) -> httpx.AsyncClient:
     return httpx.AsyncClient(base_url=f"{web.url}/api/v1", headers=headers, timeout=30)
 
 
-async def test_a_password_signs_in_and_the_token_opens_what_is_the_users(web: Web, user: User) -> None:
+async def test_a_password_signs_in_and_the_token_grants_access_to_the_users_data(web: Web, user: User) -> None:
     async with client(web) as http:
         body = {"email": f"  {user.email.upper()} ", "password": user.password}
         answer = await http.post("/auth/login", json=body)
@@ -124,7 +124,7 @@ async def test_a_new_password_ends_every_other_session_and_drone(web: Web, user:
         assert (await http.post("/auth/login", json={**login, "password": "a new password"})).status_code == 200
 
 
-async def test_a_removed_drone_is_cut_off(web: Web, user: User) -> None:
+async def test_a_removed_drone_is_disconnected(web: Web, user: User) -> None:
     async with PlayedDrone(user) as drone, Ide(user) as ide:
         assert (await user.http.delete(f"/drones/{drone.id}")).status_code == 204
         await drone.until_closed(CLOSES_S)
@@ -154,7 +154,7 @@ async def test_an_account_is_made_once(web: Web, user: User) -> None:
             problem(await http.post("/auth/register", json=bad), 422, "invalidRequest")
 
 
-async def test_a_sign_in_link_that_nobody_made_opens_nothing(web: Web, user: User) -> None:
+async def test_an_unknown_sign_in_link_is_refused(web: Web, user: User) -> None:
     async with client(web) as http:
         for token in ("x", user.token, await user.drone_token()):
             problem(await http.post("/auth/link", json={"token": token}), 401, "notAuthenticated")

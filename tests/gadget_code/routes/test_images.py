@@ -9,9 +9,9 @@ import httpx
 from gadget_api.ids import new_id
 from gadget_api.images import MAX_IMAGE_BYTES, ImageRef
 from gadget_api.model import utc_now
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
+from tests.gadget_code.http.test_image_types import GIF, PNG
 from tests.gadget_code.peers import Played, PlayedDrone, a_session, problem
-from tests.gadget_code.test_pictures import GIF, PNG
 from tests.harness import User, Web
 
 
@@ -33,7 +33,7 @@ async def test_the_same_bytes_are_the_same_image_and_come_back_as_they_were(user
     assert back.headers["content-security-policy"] == "default-src 'none'; sandbox"
 
 
-async def test_what_is_no_image_is_refused(user: User) -> None:
+async def test_other_data_is_refused_as_an_image(user: User) -> None:
     for data, kind in (
         (b"<svg onload=alert(1)>", "image/svg+xml"),
         (b"<html>", "image/png"),
@@ -67,7 +67,7 @@ async def test_a_prompt_names_its_images_and_the_model_gets_them(user: User, dro
         problem(await user.http.post(f"/sessions/{session['_id']}/turns", json=wrong), 422, "invalidRequest")
 
 
-async def test_another_users_image_is_not_there(user: User, web: Web, drone: PlayedDrone) -> None:
+async def test_another_users_image_is_not_found(user: User, web: Web, drone: PlayedDrone) -> None:
     image = (await put(user, PNG)).json()
     async with await web.user("eve") as eve, PlayedDrone(eve, "hers") as hers:
         problem(await eve.http.get(f"/images/{image['_id']}"), 404, "notFound")
@@ -83,7 +83,7 @@ def _ref(data: bytes) -> ImageRef:
     return ImageRef(id=new_id(), media_type="image/png", size_bytes=len(data), width=1, height=1)
 
 
-async def test_an_image_that_nothing_names_expires_and_one_that_is_named_does_not(store: Store) -> None:
+async def test_only_unused_images_expire(store: MongoStore) -> None:
     used, unused = (
         await store.images.put("u", "1", _ref(b"x"), b"x"),
         await store.images.put("u", "2", _ref(b"y"), b"y"),
@@ -94,7 +94,7 @@ async def test_an_image_that_nothing_names_expires_and_one_that_is_named_does_no
     assert "expireAt" not in documents[used.id]
     assert documents[unused.id]["expireAt"] - utc_now() > timedelta(hours=23)
     await store.images.put("u", "1", _ref(b"x"), b"x")
-    await store.images.let_go("u", [used.id])
+    await store.images.release("u", [used.id])
     document = await store.images.collection.find_one({"_id": used.id})
     assert document is not None
     assert "expireAt" in document

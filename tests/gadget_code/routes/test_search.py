@@ -30,7 +30,7 @@ async def test_words_are_found_in_names_prompts_and_answers(user: User, drone: P
     assert ([hit["turn"] for hit in two["items"]], two["nextCursor"]) == ([first["_id"]], None)
 
 
-async def test_what_was_taken_back_or_is_anothers_is_not_found(user: User, drone: PlayedDrone, web: Web) -> None:
+async def test_reverted_turns_and_other_users_are_not_found(user: User, drone: PlayedDrone, web: Web) -> None:
     session = await a_session(user, name="quokka")
     turn = await a_finished_turn(user, drone, session, "quokka")
     async with await web.user("eve") as eve:
@@ -44,14 +44,14 @@ async def test_what_was_taken_back_or_is_anothers_is_not_found(user: User, drone
 @pytest.mark.parametrize(
     "query", ['"', "-quokka", '"quokka" -quokka', "a" * 500, ".*", "(a+)+$", "$where", '{"$gt": ""}', "\0x", "x " * 250]
 )
-async def test_whatever_is_typed_is_words(user: User, drone: PlayedDrone, query: str) -> None:
+async def test_any_query_is_a_list_of_words(user: User, drone: PlayedDrone, query: str) -> None:
     answer = await user.http.get("/sessions/search", params={"q": query})
     assert answer.status_code in (200, 422), answer.text
     if answer.status_code == 200:
         assert answer.json()["items"] == []
 
 
-async def test_a_search_for_nothing_or_for_too_much_is_refused(user: User) -> None:
+async def test_an_empty_and_a_too_long_query_are_refused(user: User) -> None:
     for query in ("", "  ", "!?", "a" * 501):
         problem(await user.http.get("/sessions/search", params={"q": query}), 422, "invalidRequest")
 

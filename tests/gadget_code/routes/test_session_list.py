@@ -14,11 +14,11 @@ from gadget_api.session_list import LatestTurn
 from gadget_api.sessions import ChatSession
 from gadget_api.tokens import TokenKind
 from gadget_api.turns import ChatTurnStatus
-from gadget_code.listening import bind
-from gadget_code.store.database import Store
-from gadget_code.store.latest import latest_turns
-from gadget_code.vault import Vault
-from gadget_code.web_server import web_server
+from gadget_code.server.listening import bind
+from gadget_code.server.web_server import web_server
+from gadget_code.store.database import MongoStore
+from gadget_code.store.latest_turns import latest_turns
+from gadget_code.store.vault import Vault
 from tests.gadget_code.peers import PlayedDrone, a_finished_turn, a_session, a_turn, is_processing
 from tests.gadget_code.store.test_turns import turn
 from tests.harness import User
@@ -43,12 +43,12 @@ class Commands(CommandListener):
 
 
 @pytest.fixture
-async def watched(settings_for: Any, mongodb_url: str) -> AsyncIterator[tuple[httpx.AsyncClient, Store, Commands]]:
+async def watched(settings_for: Any, mongodb_url: str) -> AsyncIterator[tuple[httpx.AsyncClient, MongoStore, Commands]]:
     """A signed-in client of a service whose commands are counted."""
     commands = Commands()
     listener, settings = bind(settings_for(port=0))
     async with AsyncMongoClient[Any](mongodb_url, tz_aware=True, event_listeners=[commands]) as mongo:
-        store = Store.of(mongo[settings.database], Vault.open(settings.key_file), None, 2**30)
+        store = MongoStore(mongo[settings.database], Vault.open(settings.key_file), None, 2**30)
         await store.make_indexes()
         ada = await store.users.create("ada@example.org", None, display_name="Ada", user_id="u")
         token, _ = await store.tokens.issue(ada.id, TokenKind.IDE)
@@ -64,7 +64,7 @@ async def watched(settings_for: Any, mongodb_url: str) -> AsyncIterator[tuple[ht
         await mongo.drop_database(settings.database)
 
 
-async def with_turns(store: Store, statuses: tuple[str, ...]) -> str:
+async def with_turns(store: MongoStore, statuses: tuple[str, ...]) -> str:
     session = ChatSession(
         id=new_id(), created_at=utc_now(), user="u", name="n", project="p", provider="v", selected_model="m"
     )
@@ -75,8 +75,8 @@ async def with_turns(store: Store, statuses: tuple[str, ...]) -> str:
     return session.id
 
 
-async def test_a_list_of_two_hundred_sessions_asks_no_more_than_one_of_two(
-    watched: tuple[httpx.AsyncClient, Store, Commands],
+async def test_listing_two_hundred_sessions_needs_as_many_commands_as_two(
+    watched: tuple[httpx.AsyncClient, MongoStore, Commands],
 ) -> None:
     http, store, commands = watched
     for _ in range(2):
@@ -97,7 +97,7 @@ async def test_a_list_of_two_hundred_sessions_asks_no_more_than_one_of_two(
     assert many == few
 
 
-async def test_a_session_stands_where_its_oldest_unfinished_turn_does_else_its_newest(store: Store) -> None:
+async def test_a_session_shows_its_oldest_unfinished_turn_or_its_newest(store: MongoStore) -> None:
     cases = {
         ("finished", "error"): (1, ChatTurnStatus.ERROR),
         ("finished", "processing", "queued"): (1, ChatTurnStatus.PROCESSING),
@@ -115,7 +115,7 @@ async def test_a_session_stands_where_its_oldest_unfinished_turn_does_else_its_n
         assert (found.ended_at is not None) is status.is_over
 
 
-async def test_of_a_long_session_only_one_turn_is_looked_at(store: Store) -> None:
+async def test_only_one_turn_of_a_long_session_is_read(store: MongoStore) -> None:
     session = await with_turns(store, ("finished",) * 300)
     explained = await store.database.command(
         "explain",
@@ -134,7 +134,7 @@ async def test_of_a_long_session_only_one_turn_is_looked_at(store: Store) -> Non
     assert stats["totalDocsExamined"] <= 2, stats
 
 
-async def test_a_turn_that_runs_and_one_that_ended_are_seen_in_the_list(user: User, drone: PlayedDrone) -> None:
+async def test_running_and_finished_turns_are_shown_in_the_list(user: User, drone: PlayedDrone) -> None:
     session = await a_session(user)
     assert [item["latestTurn"] for item in (await user.get("/sessions"))["items"]] == [None]
     done = await a_finished_turn(user, drone, session)
@@ -150,7 +150,7 @@ async def test_a_turn_that_runs_and_one_that_ended_are_seen_in_the_list(user: Us
     assert (listed["latestTurn"]["_id"], listed["latestTurn"]["endedAt"]) == (running["_id"], None)
 
 
-async def test_a_session_is_kept_on_top_until_it_is_not(user: User) -> None:
+async def test_a_session_is_pinned_until_it_is_unpinned(user: User) -> None:
     session, other = await a_session(user), await a_session(user)
     path = f"/sessions/{session['_id']}"
     pinned = (await user.http.patch(path, json={"pinned": True})).json()

@@ -22,7 +22,7 @@ async def listed(user: User) -> list[dict[str, Any]]:
     return items
 
 
-async def test_a_list_says_what_each_is_and_never_what_opens_anything(user: User, drone: PlayedDrone) -> None:
+async def test_a_list_of_tokens_never_contains_a_token(user: User, drone: PlayedDrone) -> None:
     async with await signed_in_again(user, "Mozilla/5.0 \x7f(X11) " + "x" * 300) as elsewhere:
         await user.post("/drones/tokens", {"name": "For the cellar"})
         answer = await user.http.get("/tokens")
@@ -61,7 +61,7 @@ async def test_signing_out_everywhere_else_leaves_this_one_and_the_drones(user: 
     await drone.report("available")
 
 
-async def test_another_users_token_is_not_there_nor_is_part_of_an_id(web: Web, user: User) -> None:
+async def test_another_users_token_and_a_partial_id_are_not_found(web: Web, user: User) -> None:
     [own] = await listed(user)
     async with await web.user("eve") as eve:
         problem(await eve.http.delete(f"/tokens/{own['_id']}"), 404, "notFound")
@@ -71,6 +71,6 @@ async def test_another_users_token_is_not_there_nor_is_part_of_an_id(web: Web, u
     assert await listed(user) != []
 
 
-async def test_a_drone_may_not_ask(user: User, drone: PlayedDrone) -> None:
+async def test_a_drone_may_not_list_tokens(user: User, drone: PlayedDrone) -> None:
     headers = {"Authorization": f"Bearer {drone.token}"}
     problem(await user.http.get("/tokens", headers=headers), 403, "notAllowed")

@@ -8,7 +8,7 @@ import pytest
 
 from gadget_api.errors import Conflict
 from gadget_api.ids import new_id
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 from tests.gadget_code.peers import PlayedDrone, RawSocket, a_session, a_turn, is_processing, problem
 from tests.harness import User, Web
 
@@ -59,13 +59,13 @@ async def test_a_new_account_is_signed_in_to_by_its_link_once_and_sets_its_own_p
     assert made["link"]["url"].partition("=")[2] not in web.output
 
 
-async def test_another_link_is_made_for_an_account_that_is_there(admin: User, user: User) -> None:
+async def test_an_existing_account_can_get_another_link(admin: User, user: User) -> None:
     link = await admin.post(f"/users/{user.document['_id']}/sign-in-link", {})
     assert (await by_link(admin, link["url"])).json()["user"]["_id"] == user.document["_id"]
     problem(await admin.http.post(f"/users/{new_id()}/sign-in-link"), 404, "notFound")
 
 
-async def test_a_removed_account_is_out_at_once_and_what_runs_for_it_ends(admin: User, web: Web) -> None:
+async def test_removing_an_account_ends_its_sign_ins_and_turns_at_once(admin: User, web: Web) -> None:
     async with await web.user("mallory") as gone, PlayedDrone(gone) as drone, RawSocket(gone.url) as socket:
         assert (await socket.sign_in({"token": gone.token})).startswith("40")
         turn = await a_turn(gone, await a_session(gone))
@@ -81,7 +81,7 @@ async def test_a_removed_account_is_out_at_once_and_what_runs_for_it_ends(admin:
         problem(await admin.http.delete(f"/users/{gone.document['_id']}"), 404, "notFound")
 
 
-async def test_each_drone_of_a_removed_account_hears_that_its_turn_is_cancelled(admin: User, web: Web) -> None:
+async def test_each_drone_of_a_removed_account_gets_the_cancellation(admin: User, web: Web) -> None:
     async with (
         await web.user("mallory") as gone,
         PlayedDrone(gone, "one") as one,
@@ -101,11 +101,11 @@ async def test_each_drone_of_a_removed_account_hears_that_its_turn_is_cancelled(
             await drone.until_closed()
 
 
-async def test_nobody_removes_the_own_account(admin: User) -> None:
+async def test_an_administrator_cannot_remove_the_own_account(admin: User) -> None:
     problem(await admin.http.delete(f"/users/{admin.document['_id']}"), 409, "notAllowed")
 
 
-async def test_rights_are_given_and_taken(admin: User, user: User) -> None:
+async def test_administrator_rights_are_granted_and_revoked(admin: User, user: User) -> None:
     path = f"/users/{user.document['_id']}"
     assert (await admin.http.patch(path, json={"isAdmin": True})).json()["isAdmin"] is True
     assert (await user.http.get("/users")).status_code == 200
@@ -114,12 +114,12 @@ async def test_rights_are_given_and_taken(admin: User, user: User) -> None:
     problem(await admin.http.patch(f"/users/{new_id()}", json={"isAdmin": True}), 404, "notFound")
 
 
-async def admins(store: Store, count: int) -> list[str]:
+async def admins(store: MongoStore, count: int) -> list[str]:
     made = [await store.users.create(f"{n}@example.org", None, display_name="n", is_admin=True) for n in range(count)]
     return [user.id for user in made]
 
 
-async def test_there_is_always_an_administrator_however_many_give_up_at_once(store: Store) -> None:
+async def test_one_administrator_remains_when_all_give_up_their_rights_at_once(store: MongoStore) -> None:
     for _ in range(5):
         await store.users.collection.delete_many({})
         ids = await admins(store, 4)
@@ -131,7 +131,7 @@ async def test_there_is_always_an_administrator_however_many_give_up_at_once(sto
         assert any(isinstance(result, Exception) for result in done)
 
 
-async def test_the_last_administrator_is_not_removed_while_there_are_others(store: Store) -> None:
+async def test_the_last_administrator_is_not_removed_while_there_are_others(store: MongoStore) -> None:
     [only] = await admins(store, 1)
     other = await store.users.create("x@example.org", None, display_name="x")
     with pytest.raises(Conflict, match="only administrator"):

@@ -98,7 +98,7 @@ async def test_a_connection_that_answers_pings_stays(impatient: SocketServer) ->
             await asyncio.wait_for(client.listen(answers=True), 1.5 * _PATIENCE_S)
 
 
-async def test_what_is_handled_for_long_is_no_silence(impatient: SocketServer) -> None:
+async def test_a_long_handler_does_not_count_as_silence(impatient: SocketServer) -> None:
     async def slow(sid: str, seconds: float) -> str:
         await asyncio.sleep(seconds)
         return "done"
@@ -139,7 +139,7 @@ async def test_everyone_in_a_room_gets_every_event_in_order(server: SocketServer
             task.cancel()
 
 
-async def test_a_handler_that_fails_costs_one_frame(server: SocketServer) -> None:
+async def test_a_failing_handler_loses_one_frame(server: SocketServer) -> None:
     async def fail(sid: str, _: Any) -> None:
         raise LookupError("on purpose")
 
@@ -169,7 +169,7 @@ async def test_json_of_any_depth_is_an_ordinary_frame(impatient: SocketServer, k
         assert not [task for task in asyncio.all_tasks() if task.get_name() == "a socket's writer"]
 
 
-async def test_a_text_that_is_json_is_no_packet(impatient: SocketServer) -> None:
+async def test_plain_json_is_not_a_packet(impatient: SocketServer) -> None:
     said: list[Any] = []
     impatient.on("say", lambda sid, what: said.append(what))
     async with _served(impatient) as url, _client(url) as client:
@@ -178,7 +178,7 @@ async def test_a_text_that_is_json_is_no_packet(impatient: SocketServer) -> None
         assert said == []
 
 
-async def test_nobody_signs_in_again_after_the_end(impatient: SocketServer) -> None:
+async def test_a_closed_connection_cannot_authenticate(impatient: SocketServer) -> None:
     came: list[str] = []
     impatient.on("connect", lambda sid, environ, auth: came.append(sid))
     async with _served(impatient) as url, _client(url) as client:

@@ -9,7 +9,7 @@ from bson import json_util
 from gadget_api.errors import GadgetError
 from gadget_api.events import turn_event
 from gadget_api.tokens import TokenKind
-from gadget_code.store.database import INDEXES, Store
+from gadget_code.store.database import INDEXES, MongoStore
 from gadget_code.store.records import SCHEMA_VERSION
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -36,7 +36,7 @@ def test_every_collection_and_version_has_its_golden_document() -> None:
 
 
 @pytest.mark.parametrize("name", RECORDS)
-async def test_a_record_keeps_loading_and_is_written_as_it_was(store: Store, name: str) -> None:
+async def test_a_record_keeps_loading_and_is_written_as_it_was(store: MongoStore, name: str) -> None:
     document = golden(name)
     records: Any = getattr(store, name)
     await records.collection.insert_one(dict(document))
@@ -50,7 +50,7 @@ async def test_a_record_keeps_loading_and_is_written_as_it_was(store: Store, nam
     assert json_util.dumps(written) == json_util.dumps(kept)
 
 
-async def test_a_session_of_the_time_before_levels_has_that_of_its_mode(store: Store) -> None:
+async def test_a_session_without_a_level_gets_the_level_of_its_mode(store: MongoStore) -> None:
     for mode, level in (("plan", "plan"), ("build", "full")):
         await store.sessions.collection.insert_one({**golden("sessions"), "_id": mode, "mode": mode})
         session = await store.sessions.find({"_id": mode})
@@ -58,7 +58,7 @@ async def test_a_session_of_the_time_before_levels_has_that_of_its_mode(store: S
         assert (session.mode, session.level) == (mode, level)
 
 
-async def test_an_image_and_the_rules_of_the_install_keep_loading(store: Store) -> None:
+async def test_an_image_and_the_rules_of_the_install_keep_loading(store: MongoStore) -> None:
     for name in ("images", "install"):
         await store.database[name].insert_one(golden(name))
     image, data = await store.images.read("01a1fd5a2ee94b074c08ac01", "01a1fd5a2ee94b074c08ac08")
@@ -67,7 +67,7 @@ async def test_an_image_and_the_rules_of_the_install_keep_loading(store: Store) 
     assert (rule.decision, rule.capability, rule.pattern) == ("deny", "read", ".env*")
 
 
-async def test_an_event_a_blob_and_a_token_keep_loading(store: Store) -> None:
+async def test_an_event_a_blob_and_a_token_keep_loading(store: MongoStore) -> None:
     for name in ("events", "blobs", "tokens"):
         await store.database[name].insert_one(golden(name))
     event = golden("events")
@@ -81,7 +81,7 @@ async def test_an_event_a_blob_and_a_token_keep_loading(store: Store) -> None:
 
 
 @pytest.mark.parametrize("name", RECORDS)
-async def test_a_document_of_a_newer_version_is_refused_by_name(store: Store, name: str) -> None:
+async def test_a_document_of_a_newer_version_is_refused(store: MongoStore, name: str) -> None:
     records: Any = getattr(store, name)
     await records.collection.insert_one({**golden(name), "schemaVersion": SCHEMA_VERSION + 1, "extra": 1})
     with pytest.raises(GadgetError, match=r"newer Gadget Code; update this one") as refused:

@@ -70,7 +70,7 @@ async def test_it_listens_on_no_port_and_its_socket_is_in_a_closed_folder(data_d
     assert running_mongod(data_dir) is None
 
 
-async def test_what_was_written_is_there_in_the_next_run_even_after_a_kill_and_in_another_place(
+async def test_data_survives_a_kill_and_a_move_of_the_directory(
     data_dir: Path,
 ) -> None:
     async with private_mongod(data_dir, "test") as url:
@@ -128,7 +128,7 @@ async def test_it_ends_when_the_service_is_killed_and_the_next_service_starts(tm
         web.stop()
 
 
-def test_without_a_mongod_the_three_ways_out_are_named(tmp_path: Path) -> None:
+def test_without_a_mongod_the_error_names_three_alternatives(tmp_path: Path) -> None:
     # An interpreter that sees our packages, and no wheel that brings a mongod.
     hide = "import importlib.util as u; find = u.find_spec; u.find_spec = lambda n, *a: n != 'fiftyone' and find(n, *a)"
     run = "import sys; from gadget_code.cli import main; sys.exit(main(['serve', '--port', '0']))"
@@ -148,7 +148,7 @@ def test_without_a_mongod_the_three_ways_out_are_named(tmp_path: Path) -> None:
         assert way in line
 
 
-async def test_a_data_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+async def test_an_unusable_data_directory_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(GadgetError, match=r"data directory .* cannot be used"):
         async with open_store(Settings(data_dir=tmp_path / "file" / "data")):

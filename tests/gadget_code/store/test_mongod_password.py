@@ -58,7 +58,7 @@ def attempts(client: Client) -> list[Callable[[], Any]]:
     ]
 
 
-async def test_without_the_password_nothing_is_answered(data_dir: Path) -> None:
+async def test_without_the_password_every_command_is_refused(data_dir: Path) -> None:
     async with private_mongod(data_dir, "test") as url:
         owner: Client = AsyncMongoClient(url)
         async with owner, without_password(url) as stranger:
@@ -74,7 +74,7 @@ async def test_without_the_password_nothing_is_answered(data_dir: Path) -> None:
             assert await owner.test.things.count_documents({}) == 1
 
 
-async def test_nobody_makes_the_first_user_while_the_server_starts(data_dir: Path) -> None:
+async def test_nobody_can_create_the_first_user_during_the_start(data_dir: Path) -> None:
     async with private_mongod(data_dir, "test") as url:
         pass
     (data_dir / "mongodb.key").unlink()
@@ -106,7 +106,7 @@ async def test_nobody_makes_the_first_user_while_the_server_starts(data_dir: Pat
     assert [user["user"] for user in users] == ["gadget-code"]
 
 
-async def test_the_user_of_the_service_has_power_over_one_database_alone(data_dir: Path) -> None:
+async def test_the_services_user_may_use_one_database_only(data_dir: Path) -> None:
     async with private_mongod(data_dir, "test") as url:
         service: Client = AsyncMongoClient(url)
         async with service:
@@ -171,7 +171,7 @@ async def test_an_old_data_directory_without_users_is_taken_over_with_its_data(d
                 await stranger.gadget.users.find_one()
 
 
-async def test_a_lost_key_is_made_anew_and_the_old_password_is_worth_nothing(data_dir: Path) -> None:
+async def test_a_lost_key_is_replaced_and_the_old_password_is_refused(data_dir: Path) -> None:
     async with private_mongod(data_dir, "test") as old_url:
         client: Client = AsyncMongoClient(old_url)
         async with client:
@@ -215,7 +215,7 @@ MOMENTS: dict[str, Callable[[Path], bool]] = {
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-async def test_a_first_start_that_is_killed_is_put_right_by_the_next(moment: str, data_dir: Path) -> None:
+async def test_a_start_repairs_a_first_start_that_was_killed(moment: str, data_dir: Path) -> None:
     serve = [sys.executable, "-m", "gadget_code", "serve", "--port", "0"]
     process = Process(serve, clean_environment(GADGET_DATA_DIR=str(data_dir)), data_dir.with_name("killed.log"))
     process.start()
@@ -273,7 +273,7 @@ async def test_the_password_is_in_no_log_no_process_list_no_environment_and_no_o
             assert not any(canary in content for canary in canaries), path
 
 
-async def test_what_people_wrote_is_not_in_the_log_of_slow_commands(data_dir: Path) -> None:
+async def test_slow_commands_are_not_logged_with_their_content(data_dir: Path) -> None:
     async with private_mongod(data_dir, "test") as url:
         client: Client = AsyncMongoClient(url)
         async with client:
@@ -292,7 +292,7 @@ def zlib_message(claimed_bytes: int | None = None) -> bytes:
 
 
 @pytest.mark.parametrize("claimed_bytes", [None, 4096])
-async def test_a_compressed_message_is_not_read(data_dir: Path, claimed_bytes: int | None) -> None:
+async def test_compressed_messages_are_refused(data_dir: Path, claimed_bytes: int | None) -> None:
     async with private_mongod(data_dir, "test") as url:
         with socket.socket(socket.AF_UNIX) as peer:
             peer.settimeout(START_S)

@@ -10,17 +10,17 @@ import pytest
 from gadget_api.errors import StorageFull, Unavailable
 from gadget_api.ids import new_id
 from gadget_api.images import ImageRef
+from gadget_code.sessions.deletion import delete_orphans
 from gadget_code.store.blobs import PART_BYTES, BlobStore
-from gadget_code.store.database import Store, open_store
+from gadget_code.store.database import MongoStore, open_store
 from gadget_code.store.images import ImageStore
 from gadget_code.store.quota import MB, Quota
-from gadget_code.turns.deleting import delete_orphans
 from tests.gadget_code.peers import PlayedDrone, a_finished_turn, a_session, a_web, problem
 from tests.harness import User, Web
 
 
 @pytest.fixture
-async def small(settings_for: Any) -> AsyncIterator[Store]:
+async def small(settings_for: Any) -> AsyncIterator[MongoStore]:
     """A store in which each user may keep 1 MB."""
     async with open_store(settings_for(storage_mb=1)) as opened:
         yield opened
@@ -31,7 +31,7 @@ def image(data: bytes) -> ImageRef:
     return ImageRef(id=new_id(), media_type="image/png", size_bytes=len(data), width=1, height=1)
 
 
-async def test_outputs_and_images_share_one_quota_and_each_user_has_an_own(small: Store) -> None:
+async def test_outputs_and_images_share_one_quota_per_user(small: MongoStore) -> None:
     await small.blobs.put("u", "t", "b", 0, bytes(MB - 10))
     await small.images.put("u", "1", image(b"12345678"), b"12345678")
     with pytest.raises(StorageFull, match="Delete sessions"):
@@ -44,7 +44,7 @@ async def test_outputs_and_images_share_one_quota_and_each_user_has_an_own(small
     assert (used.blob_bytes, used.image_bytes, used.max_bytes) == (MB - 8, 8, MB)
 
 
-async def test_what_is_there_already_is_taken_again_when_the_quota_is_used_up(small: Store) -> None:
+async def test_repeated_uploads_succeed_when_the_quota_is_used_up(small: MongoStore) -> None:
     await small.blobs.put("u", "t", "b", 0, bytes(MB - 8))
     await small.images.put("u", "1", image(b"12345678"), b"12345678")
     await small.images.put("u", "1", image(b"12345678"), b"12345678")
@@ -62,7 +62,7 @@ async def test_a_blob_that_does_not_fit_leaves_no_part(settings_for: Any) -> Non
         await store.database.client.drop_database(store.database.name)
 
 
-async def test_of_many_at_once_through_two_processes_as_many_are_kept_as_fit(small: Store) -> None:
+async def test_concurrent_uploads_through_two_processes_respect_the_quota(small: MongoStore) -> None:
     other = Quota(small.database, MB)
     second = BlobStore(small.blobs.collection, other), ImageStore(small.images.collection, other)
     size = MB // 8
@@ -87,7 +87,7 @@ async def test_of_many_at_once_through_two_processes_as_many_are_kept_as_fit(sma
     assert (await small.quota.used("u")).bytes == MB
 
 
-async def test_a_process_that_dies_while_it_adds_leaves_nothing(small: Store) -> None:
+async def test_a_process_that_dies_during_an_upload_leaves_nothing(small: MongoStore) -> None:
     class Died(BaseException):
         pass
 
@@ -112,9 +112,7 @@ async def put_blob(user: User, drone: PlayedDrone, turn: str, blob: str, size: i
     return await user.http.put(f"/turns/{turn}/blobs/{blob}", content=bytes(size), headers=headers)
 
 
-async def test_over_rest_it_is_507_with_what_to_do_and_a_deleted_session_gives_its_room_back(
-    user: User, drone: PlayedDrone
-) -> None:
+async def test_a_full_quota_is_507_and_deleting_a_session_frees_space(user: User, drone: PlayedDrone) -> None:
     session = await a_session(user)
     turn = (await a_finished_turn(user, drone, session, "one"))["_id"]
     assert (await put_blob(user, drone, turn, "b", MB - 5)).status_code == 204
@@ -124,7 +122,7 @@ async def test_over_rest_it_is_507_with_what_to_do_and_a_deleted_session_gives_i
     assert await user.get("/usage/storage") == {"blobBytes": MB - 5, "imageBytes": 0, "maxBytes": MB}
     whole = await user.http.get(f"/turns/{turn}/blobs/c")
     problem(whole, 404, "notFound")
-    assert "no room" in whole.json()["detail"]
+    assert "storage was full" in whole.json()["detail"]
     assert (await user.http.delete(f"/sessions/{session['_id']}")).status_code == 204
     assert (await user.get("/usage/storage"))["blobBytes"] == 0
 
@@ -138,7 +136,7 @@ async def test_a_fork_that_does_not_fit_is_refused_and_leaves_nothing(user: User
     assert len((await user.get("/sessions"))["items"]) == 1
 
 
-async def test_what_a_deletion_left_when_its_process_died_is_deleted_later(
+async def test_the_remains_of_an_interrupted_deletion_are_deleted_later(
     user: User, drone: PlayedDrone, web: Web, settings_for: Any
 ) -> None:
     session = await a_session(user)

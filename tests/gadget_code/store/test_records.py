@@ -13,7 +13,7 @@ from gadget_api.projects import Project, ProjectChanges
 from gadget_api.sessions import ChatSession, SessionChanges
 from gadget_api.turns import ChatTurn, Prompts
 from gadget_api.workspace import WorkspaceMode
-from gadget_code.store.database import INDEXES, Store, open_store
+from gadget_code.store.database import INDEXES, MongoStore, open_store
 
 
 def project(user: str, slug: str) -> Project:
@@ -39,7 +39,7 @@ def drone(**fields: Any) -> DroneRegistration:
     return DroneRegistration.model_validate({**base, **more, **fields})
 
 
-async def test_pages_are_newest_first_and_each_record_is_on_one_of_them(store: Store) -> None:
+async def test_pages_are_newest_first_and_each_record_is_on_one_of_them(store: MongoStore) -> None:
     made = [await store.projects.insert(project("u", f"p{n}")) for n in range(7)]
     await store.projects.insert(project("other", "p0"))
     seen: list[str] = []
@@ -55,14 +55,14 @@ async def test_pages_are_newest_first_and_each_record_is_on_one_of_them(store: S
     assert sizes == [3, 3, 1]
 
 
-async def test_a_page_that_is_just_full_is_the_last(store: Store) -> None:
+async def test_an_exactly_full_page_is_the_last(store: MongoStore) -> None:
     for n in range(3):
         await store.projects.insert(project("u", f"p{n}"))
     page = await store.projects.page({"user": "u"}, limit=3, cursor=None)
     assert (len(page.items), page.next_cursor) == (3, None)
 
 
-async def test_anothers_record_and_an_unknown_one_are_the_same_not_found(store: Store) -> None:
+async def test_another_users_record_and_an_unknown_one_are_not_found(store: MongoStore) -> None:
     theirs = await store.projects.insert(project("other", "p"))
     messages = set()
     for id in (theirs.id, new_id(), "", "x\0y", '{"$ne": null}'):
@@ -75,7 +75,7 @@ async def test_anothers_record_and_an_unknown_one_are_the_same_not_found(store: 
     assert await store.projects.owned("other", theirs.id) == theirs
 
 
-async def test_a_null_clears_what_may_be_null_and_leaves_the_rest(store: Store) -> None:
+async def test_a_null_clears_only_nullable_fields(store: MongoStore) -> None:
     made = await store.sessions.insert(session(drone="d", workspace_id="w"))
     changes = SessionChanges.model_validate({"drone": None, "name": None, "mode": "plan"})
     changed = await store.sessions.change({"_id": made.id}, changes)
@@ -85,7 +85,7 @@ async def test_a_null_clears_what_may_be_null_and_leaves_the_rest(store: Store) 
         await store.sessions.change({"_id": "none"}, changes)
 
 
-async def test_a_slug_is_unique_for_a_user_and_no_further(store: Store) -> None:
+async def test_a_slug_is_unique_per_user(store: MongoStore) -> None:
     await store.projects.insert(project("u", "p"))
     await store.projects.insert(project("other", "p"))
     second = await store.projects.insert(project("u", "q"))
@@ -95,19 +95,19 @@ async def test_a_slug_is_unique_for_a_user_and_no_further(store: Store) -> None:
         await store.projects.change({"_id": second.id}, ProjectChanges(slug="p"))
 
 
-async def test_what_mongodb_cannot_hold_is_the_callers_error(store: Store) -> None:
+async def test_data_that_mongodb_cannot_store_is_the_callers_error(store: MongoStore) -> None:
     with pytest.raises(InvalidInput, match="too large to be stored"):
         await store.projects.update({"_id": "x"}, {"name": 2**64})
 
 
-async def test_the_indexes_are_there_and_making_them_again_is_harmless(store: Store) -> None:
+async def test_the_indexes_exist_and_can_be_created_again(store: MongoStore) -> None:
     await store.make_indexes()
     for name, indexes in INDEXES.items():
         present = await store.database[name].index_information()
         assert {index.document["name"] for index in indexes} <= present.keys(), name
 
 
-async def test_a_prompt_submitted_many_times_at_once_is_one_turn(store: Store) -> None:
+async def test_a_prompt_submitted_many_times_at_once_is_one_turn(store: MongoStore) -> None:
     answers = await asyncio.gather(*(store.turns.submit(turn(), None) for _ in range(20)))
     assert len({made.id for made, _ in answers}) == 1
     assert sum(is_new for _, is_new in answers) == 1
@@ -116,7 +116,7 @@ async def test_a_prompt_submitted_many_times_at_once_is_one_turn(store: Store) -
     assert other.id not in {made.id for made, _ in answers}
 
 
-async def test_a_drone_is_claimed_by_one_turn_only(store: Store) -> None:
+async def test_a_drone_is_claimed_by_one_turn_only(store: MongoStore) -> None:
     made = await store.drones.insert(drone())
     await store.drones.connected(made.id, "socket")
     assert await store.drones.claim(made.id, "t") is None  # it has not said that it is available
@@ -129,7 +129,7 @@ async def test_a_drone_is_claimed_by_one_turn_only(store: Store) -> None:
     assert (await store.drones.release(made.id, claimed.turn)) is not None
 
 
-async def test_a_drone_whose_presence_ran_out_reads_as_offline_and_is_not_claimed(store: Store) -> None:
+async def test_a_drone_with_an_expired_lease_is_offline_and_not_claimed(store: MongoStore) -> None:
     made = await store.drones.insert(drone(workspace_mode=WorkspaceMode.USER))
     await store.drones.connected(made.id, "socket")
     await store.drones.report(made.id, {"status": DroneStatus.AVAILABLE})
@@ -141,7 +141,7 @@ async def test_a_drone_whose_presence_ran_out_reads_as_offline_and_is_not_claime
     assert (await store.drones.owned("u", made.id)).status is DroneStatus.AVAILABLE
 
 
-async def test_an_old_connection_that_ends_does_not_end_the_new_one(store: Store) -> None:
+async def test_the_end_of_an_old_connection_does_not_affect_the_new_one(store: MongoStore) -> None:
     made = await store.drones.insert(drone())
     await store.drones.connected(made.id, "old")
     await store.drones.connected(made.id, "new")
@@ -151,7 +151,7 @@ async def test_an_old_connection_that_ends_does_not_end_the_new_one(store: Store
     assert ended.status is DroneStatus.OFFLINE
 
 
-async def test_two_that_open_a_new_database_at_once_both_work(settings_for: Any) -> None:
+async def test_two_processes_can_open_a_new_database_at_once(settings_for: Any) -> None:
     settings = settings_for()
 
     async def use(name: str) -> None:

@@ -19,10 +19,10 @@ from gadget_api.tokens import TokenKind
 from gadget_api.turns import TurnStats
 from gadget_api.usage import UsageBy
 from gadget_api.users import User
-from gadget_code.auth.tokens import Identity
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 from gadget_code.store.queue import queue, reorder
 from gadget_code.store.records import stamped
+from gadget_code.store.tokens import Caller
 from gadget_code.store.usage import usage
 from tests.gadget_code.peers import an_inquiry
 from tests.gadget_code.store.test_records import drone, project, session
@@ -32,15 +32,15 @@ LARGE = 400
 ROOM = 12
 """What may be looked at and not be answered."""
 
-Ask = Callable[[Store], Awaitable[object]]
+Ask = Callable[[MongoStore], Awaitable[object]]
 
 
-async def put(store: Store, collection: str, records: Sequence[WireModel], **kept: Any) -> None:
+async def put(store: MongoStore, collection: str, records: Sequence[WireModel], **kept: Any) -> None:
     await store.database[collection].insert_many([stamped(record.model_dump(), **kept) for record in records])
 
 
 @asynccontextmanager
-async def looked_at(store: Store) -> AsyncIterator[list[dict[str, Any]]]:
+async def looked_at(store: MongoStore) -> AsyncIterator[list[dict[str, Any]]]:
     """Fills in what the profiler says of each command."""
     entries: list[dict[str, Any]] = []
     database = store.database
@@ -54,7 +54,7 @@ async def looked_at(store: Store) -> AsyncIterator[list[dict[str, Any]]]:
     entries += await database["system.profile"].find({"ns": {"$ne": f"{database.name}.system.profile"}}).to_list()
 
 
-async def check(store: Store, ask: Ask, room: int = ROOM) -> None:
+async def check(store: MongoStore, ask: Ask, room: int = ROOM) -> None:
     for _ in range(2):  # the second time with the plan that MongoDB has kept
         async with looked_at(store) as entries:
             await ask(store)
@@ -68,7 +68,7 @@ def over(**fields: Any) -> Any:
     return turn(**{"status": "finished", "ended_at": utc_now(), "last_seq": 3, "stats": stats, **fields})
 
 
-async def _page(store: Store, **which: Any) -> object:
+async def _page(store: MongoStore, **which: Any) -> object:
     given = {"project": None, "archived": False, "pinned": False, **which}
     return await store.sessions.listed("u", **given, limit=5, cursor=None)
 
@@ -85,7 +85,7 @@ SESSIONS: dict[str, Ask] = {
 
 
 @pytest.mark.parametrize("which", SESSIONS)
-async def test_a_list_of_sessions_passes_over_none_that_are_not_in_it(store: Store, which: str) -> None:
+async def test_listing_sessions_reads_no_other_sessions(store: MongoStore, which: str) -> None:
     few = [session(project="few"), session(project="few", archived_at=utc_now())]
     many = [session(archived_at=utc_now()) for _ in range(LARGE)] if which != "archived" else []
     await put(store, "sessions", [*few, *many, *(session() for _ in range(2 if which == "current" else LARGE))])
@@ -97,13 +97,13 @@ UNFINISHED: dict[str, Ask] = {
     "queue": lambda store: queue(store.turns, "u", "s"),
     "order": lambda store: reorder(store.turns, "u", "s", ["one"]),
     "of a session": lambda store: store.turns.unfinished({"user": "u", "session": "s"}),
-    "of a drone": lambda store: store.turns.at_work_on(drone(id="d")),
+    "of a drone": lambda store: store.turns.running_on(drone(id="d")),
     "of a user": lambda store: store.turns.unfinished({"user": "u"}),
 }
 
 
 @pytest.mark.parametrize("which", UNFINISHED)
-async def test_what_waits_or_is_at_work_for_others_is_not_looked_at(store: Store, which: str) -> None:
+async def test_other_users_unfinished_turns_are_not_read(store: MongoStore, which: str) -> None:
     ours = [turn(prompt_id="one"), turn(session="t", status="processing", drone="d")]
     done = [over() for _ in range(LARGE)]
     theirs = [
@@ -115,8 +115,8 @@ async def test_what_waits_or_is_at_work_for_others_is_not_looked_at(store: Store
 
 TURNS: dict[str, Ask] = {
     "newest": lambda store: store.turns.newest("s"),
-    "before": lambda store: store.turns.before(over(id="~")),
-    "usual": lambda store: store.turns.usual(over(id="~")),
+    "before": lambda store: store.turns.previous_and_trace(over(id="~")),
+    "usual": lambda store: store.turns.usual_usage(over(id="~")),
     "spent": lambda store: store.turns.spent_before(over(id="~")),
     "in order": lambda store: store.turns.in_order("s", after=None, up_to="~", limit=100),
     "all": lambda store: store.turns.from_turn("s", "0"),
@@ -127,7 +127,7 @@ TURNS: dict[str, Ask] = {
 
 
 @pytest.mark.parametrize("which", TURNS)
-async def test_a_small_sessions_turns_are_found_among_those_of_others(store: Store, which: str) -> None:
+async def test_a_small_sessions_turns_are_found_without_reading_others(store: MongoStore, which: str) -> None:
     theirs = [over(user="v", session="t") for _ in range(LARGE)]
     await put(store, "turns", theirs[: LARGE // 2])
     await put(store, "turns", [over() for _ in range(3)])
@@ -135,14 +135,14 @@ async def test_a_small_sessions_turns_are_found_among_those_of_others(store: Sto
     await check(store, TURNS[which])
 
 
-async def test_a_budget_is_not_added_up_from_the_turns_of_the_whole_store(store: Store) -> None:
+async def test_a_budgets_sum_reads_only_the_sessions_turns(store: MongoStore) -> None:
     """The index over all ids would do as well, as long as the session's turns are the first of all."""
     await put(store, "turns", [over() for _ in range(LARGE)])
     await put(store, "turns", [over(user="v", session="t") for _ in range(4 * LARGE)])
     await check(store, lambda store: store.turns.spent_before(over(id="~")), LARGE + ROOM)
 
 
-async def test_a_session_that_changed_no_files_is_not_read_for_its_first_checkpoint(store: Store) -> None:
+async def test_finding_the_first_checkpoint_reads_only_turns_with_one(store: MongoStore) -> None:
     await put(store, "turns", [over() for _ in range(LARGE)])
     await check(store, lambda store: store.turns.first_with_checkpoint("s"))
     await put(store, "turns", [over(checkpoint="a" * 40)])
@@ -150,17 +150,17 @@ async def test_a_session_that_changed_no_files_is_not_read_for_its_first_checkpo
     assert await store.turns.first_with_checkpoint("s") is not None
 
 
-async def test_what_was_taken_back_is_brought_back_without_a_look_at_what_was_before_it(store: Store) -> None:
+async def test_a_redo_reads_no_turns_before_the_reverted_ones(store: MongoStore) -> None:
     await put(store, "turns", [over() for _ in range(LARGE)])
     taken = over()
     await put(store, "turns", [taken])
     at = utc_now()
-    await store.turns.take_back([taken.id], at)
-    await check(store, lambda store: store.turns.bring_back("s", taken.id, at))
+    await store.turns.mark_reverted([taken.id], at)
+    await check(store, lambda store: store.turns.unmark_reverted("s", taken.id, at))
     assert not (await store.turns.owned("u", taken.id)).reverted
 
 
-async def test_turns_are_counted_by_status_without_a_look_at_those_that_are_over(store: Store) -> None:
+async def test_counting_turns_by_status_reads_no_finished_turns(store: MongoStore) -> None:
     await put(store, "turns", [*(over() for _ in range(LARGE)), turn(), turn(status="processing")])
     await check(store, lambda store: store.turns.count_by_status())
     assert await store.turns.count_by_status() == {"queued": 1, "processing": 1, "over": LARGE}
@@ -171,34 +171,34 @@ def _inquiry(of: str, session: str, user: str = "u") -> Inquiry:
 
 
 @pytest.mark.parametrize("query", [{"status": "pending"}, {"session": "few"}, {"status": "pending", "session": "few"}])
-async def test_what_is_asked_is_found_among_all_that_was(store: Store, query: dict[str, str]) -> None:
+async def test_open_inquiries_are_found_without_reading_closed_ones(store: MongoStore, query: dict[str, str]) -> None:
     answered = [_inquiry("t", "s").replace(status="answered") for _ in range(LARGE)]
     await put(store, "inquiries", [_inquiry("t", "few"), *answered], taken=True)
     await put(store, "inquiries", [_inquiry("t", "s", "v") for _ in range(LARGE)], taken=False)
     await check(store, lambda store: store.inquiries.page({"user": "u", **query}, limit=5, cursor=None))
 
 
-async def test_of_what_a_turn_asked_the_newest_are_found_without_the_rest(store: Store) -> None:
+async def test_a_turns_newest_inquiries_are_found_without_reading_the_rest(store: MongoStore) -> None:
     for of in ("t", "another"):
         await put(store, "inquiries", [_inquiry(of, "s") for _ in range(LARGE)], taken=True)
     await check(store, lambda store: store.inquiries.newest(turn(id="t")), 100 + ROOM)
-    await check(store, lambda store: store.inquiries.untaken(turn(id="t")))
+    await check(store, lambda store: store.inquiries.undelivered_to(turn(id="t")))
 
 
-async def test_the_newest_tokens_of_an_account_are_found_without_the_rest(store: Store) -> None:
+async def test_an_accounts_newest_tokens_are_found_without_reading_the_rest(store: MongoStore) -> None:
     tokens = [{"user": "u", "kind": "drone", "createdAt": utc_now(), "usedAt": utc_now()} for _ in range(LARGE)]
     expires = {"expiresAt": utc_now() + timedelta(days=1), "schemaVersion": 1}
     await store.database.tokens.insert_many([{**token, **expires, "_id": new_id()} for token in tokens])
-    await check(store, lambda store: store.tokens.infos(Identity("u", TokenKind.IDE, "x")), 200 + ROOM)
+    await check(store, lambda store: store.tokens.infos(Caller("u", TokenKind.IDE, "x")), 200 + ROOM)
 
 
-async def test_administrators_are_found_among_all_users(store: Store) -> None:
+async def test_administrators_are_found_without_reading_other_users(store: MongoStore) -> None:
     root, other = [await store.users.create(f"{name}@example.org", None, display_name=name) for name in ("a", "b")]
     await store.users.set_admin(root.id, True)
     many = [User(id=new_id(), created_at=utc_now(), email=f"{n}@e.org", display_name="") for n in range(LARGE)]
     await put(store, "users", many)
 
-    async def change(store: Store) -> None:
+    async def change(store: MongoStore) -> None:
         await store.users.set_admin(other.id, True)
         await store.users.set_admin(other.id, False)
 
@@ -206,7 +206,7 @@ async def test_administrators_are_found_among_all_users(store: Store) -> None:
 
 
 @pytest.mark.parametrize("kind", ["projects", "providers"])
-async def test_a_page_of_what_somebody_has_is_found_among_what_all_have(store: Store, kind: str) -> None:
+async def test_a_page_of_a_users_records_reads_no_other_users(store: MongoStore, kind: str) -> None:
     def one(user: str) -> WireModel:
         if kind == "projects":
             return project(user, new_id())

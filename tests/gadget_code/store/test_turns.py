@@ -11,9 +11,9 @@ from gadget_api.ids import new_id
 from gadget_api.model import utc_now
 from gadget_api.turn_states import COMPLETE, DISPATCH, END, MOVE, RECOVER, REFUSE, REQUEUE, TRANSITIONS, Transition
 from gadget_api.turns import MAX_STEERS, ChatTurn, ChatTurnStatus, Prompts, Steer, TurnStats, Waiting
-from gadget_code.store.database import Store
+from gadget_code.recording.projection import after_event
+from gadget_code.store.database import MongoStore
 from gadget_code.store.events import StoredEvent
-from gadget_code.turns.projection import after_event
 
 
 def turn(**fields: Any) -> ChatTurn:
@@ -31,13 +31,13 @@ def complete(of: ChatTurn, *, epoch: int, status: ChatTurnStatus = ChatTurnStatu
     return WorkOrderComplete.model_validate({**head, "success": True, "message": "", "status": status, "stats": {}})
 
 
-async def stored(store: Store, of: ChatTurn) -> list[int]:
+async def stored(store: MongoStore, of: ChatTurn) -> list[int]:
     return [
         event.seq async for event in store.events.replay(of.id, 0, up_to=(await store.turns.owned("u", of.id)).last_seq)
     ]
 
 
-async def test_a_group_of_events_and_what_they_add_up_to_are_stored_together_or_not_at_all(store: Store) -> None:
+async def test_a_group_of_events_and_the_updated_turn_are_stored_atomically(store: MongoStore) -> None:
     made = await store.turns.insert(turn(status="processing", epoch=1))
     after = made.replace(last_seq=2, response="Hello.", stats=TurnStats(input_tokens=5))
     assert await store.record(made, deltas(1, 2), after, [])
@@ -49,7 +49,7 @@ async def test_a_group_of_events_and_what_they_add_up_to_are_stored_together_or_
     assert await stored(store, made) == [1, 2]
 
 
-async def test_of_two_processes_that_store_the_next_events_at_once_one_does(store: Store) -> None:
+async def test_one_of_two_processes_that_store_the_next_events_succeeds(store: MongoStore) -> None:
     at = await store.turns.insert(turn(status="processing", epoch=1))
     for n in range(10):
         seqs = (n * 2 + 1, n * 2 + 2)
@@ -60,7 +60,7 @@ async def test_of_two_processes_that_store_the_next_events_at_once_one_does(stor
     assert await stored(store, at) == list(range(1, 21))
 
 
-async def test_a_write_that_was_cut_off_holds_nobody_up_and_leaves_nothing_half_done(store: Store) -> None:
+async def test_an_interrupted_write_blocks_nobody_and_leaves_nothing_half_done(store: MongoStore) -> None:
     for n in range(40):
         made = await store.turns.insert(turn(status="processing", epoch=1))
         writing = asyncio.create_task(store.record(made, deltas(1), made.replace(last_seq=1), []))
@@ -75,7 +75,7 @@ async def test_a_write_that_was_cut_off_holds_nobody_up_and_leaves_nothing_half_
         assert await stored(store, made) == list(range(1, now.last_seq + 2))
 
 
-async def test_what_else_changes_in_a_turn_meanwhile_stays(store: Store) -> None:
+async def test_concurrent_changes_of_other_fields_are_kept(store: MongoStore) -> None:
     made = await store.turns.insert(turn(status="processing", epoch=1))
     steers = [Steer(steer_id=f"s{n}", content=f"{n}") for n in range(10)]
     at = made
@@ -94,7 +94,9 @@ async def test_what_else_changes_in_a_turn_meanwhile_stays(store: Store) -> None
 
 
 @pytest.mark.parametrize("status", [status for status in ChatTurnStatus if status.is_over])
-async def test_the_end_of_a_turn_and_its_last_event_are_one(store: Store, status: ChatTurnStatus) -> None:
+async def test_the_status_and_the_last_event_of_a_turn_are_stored_together(
+    store: MongoStore, status: ChatTurnStatus
+) -> None:
     made = await store.turns.insert(turn(status="processing", epoch=1, waiting="droneLost", status_reason="Lost."))
     event = complete(made, epoch=1, status=status)
     assert await store.record(made, [StoredEvent(1, 1, event.type, "{}")], after_event(made, event, None), [])
@@ -105,7 +107,7 @@ async def test_the_end_of_a_turn_and_its_last_event_are_one(store: Store, status
     assert await stored(store, made) == [1]
 
 
-async def test_who_raises_the_epoch_writes_on_and_who_was_before_does_not(store: Store) -> None:
+async def test_a_raised_epoch_fences_off_the_previous_writer(store: MongoStore) -> None:
     """The service ends a turn while another process of it takes the turn's events: whichever comes first is whole."""
     for delay_s in [n * 0.0002 for n in range(20)]:
         made = await store.turns.insert(turn(status="processing", epoch=1))
@@ -139,8 +141,8 @@ def _last(event: WorkOrderComplete) -> StoredEvent:
         for target in transition.targets
     ],
 )
-async def test_a_move_takes_a_turn_as_it_was_read_and_raises_its_epoch_where_the_table_says(
-    store: Store, transition: Transition, target: ChatTurnStatus
+async def test_a_move_needs_an_unchanged_turn_and_raises_the_epoch_by_the_table(
+    store: MongoStore, transition: Transition, target: ChatTurnStatus
 ) -> None:
     made = await store.turns.insert(turn(status=transition.sources[0], epoch=4))
     moved = await store.turns.move(made, transition, target, {"statusReason": "Moved."})
@@ -150,7 +152,7 @@ async def test_a_move_takes_a_turn_as_it_was_read_and_raises_its_epoch_where_the
         assert await store.turns.move(made, transition, target, {}) is None
 
 
-async def test_no_status_changes_by_any_other_way(store: Store) -> None:
+async def test_the_status_changes_only_through_move(store: MongoStore) -> None:
     made = await store.turns.insert(turn())
     for changes in ({"status": "processing"}, {"epoch": 3}):
         with pytest.raises(AssertionError):
@@ -166,7 +168,7 @@ async def test_no_status_changes_by_any_other_way(store: Store) -> None:
     assert (COMPLETE.starts_epoch, END.starts_epoch) == (False, True)
 
 
-async def test_a_message_is_taken_once_kept_in_order_and_never_again_after_the_model_has_it(store: Store) -> None:
+async def test_a_steer_is_accepted_once_and_kept_in_order(store: MongoStore) -> None:
     made = await store.turns.insert(turn(status="processing", epoch=1))
     first, second = Steer(steer_id="a", content="First."), Steer(steer_id="b", content="Second.")
     for steer in (first, second):
@@ -181,7 +183,7 @@ async def test_a_message_is_taken_once_kept_in_order_and_never_again_after_the_m
     assert not await store.turns.knows_steer(made, "c")
 
 
-async def test_only_so_many_messages_wait_and_none_for_a_turn_that_is_over(store: Store) -> None:
+async def test_the_number_of_waiting_steers_is_limited(store: MongoStore) -> None:
     made = await store.turns.insert(turn(status="processing", epoch=1))
     taken = [await store.turns.add_steer(made, Steer(steer_id=f"s{n}", content="x")) for n in range(MAX_STEERS + 1)]
     assert [found is not None for found in taken] == [True] * MAX_STEERS + [False]
@@ -189,7 +191,7 @@ async def test_only_so_many_messages_wait_and_none_for_a_turn_that_is_over(store
     assert await store.turns.add_steer(over, Steer(steer_id="s", content="x")) is None
 
 
-async def test_finished_turns_with_messages_that_nobody_read_are_found(store: Store) -> None:
+async def test_finished_turns_with_unread_steers_are_found(store: MongoStore) -> None:
     steers = (Steer(steer_id="s1", content="x"), Steer(steer_id="s2", content="y"))
     left = await store.turns.insert(turn(status="finished", steers=steers))
     await store.turns.insert(turn(status="finished"))
@@ -201,7 +203,7 @@ async def test_finished_turns_with_messages_that_nobody_read_are_found(store: St
     assert await store.turns.ended_with_steers() == []
 
 
-async def test_a_sessions_turns_are_in_the_order_they_were_accepted_whatever_the_clocks_say(store: Store) -> None:
+async def test_turns_keep_their_order_whatever_the_clocks_say(store: MongoStore) -> None:
     ahead, _ = await store.turns.submit(turn(id="f" * 23 + "0"), None)  # by a process whose clock is ahead
     behind = [(await store.turns.submit(turn(), await store.turns.newest(ahead.session)))[0] for _ in range(3)]
     ids = [ahead.id, *(made.id for made in behind)]
@@ -210,7 +212,7 @@ async def test_a_sessions_turns_are_in_the_order_they_were_accepted_whatever_the
     assert other.id < ahead.id
 
 
-async def test_a_drone_that_has_begun_is_not_taken_for_one_that_refused(store: Store) -> None:
+async def test_a_turn_that_has_begun_is_not_requeued_by_a_late_refusal(store: MongoStore) -> None:
     made = await store.turns.insert(turn(status="processing", epoch=2, drone="d"))
     assert await store.turns.begin(made.id, "other", 2) is None
     assert await store.turns.begin(made.id, "d", 1) is None
@@ -219,7 +221,7 @@ async def test_a_drone_that_has_begun_is_not_taken_for_one_that_refused(store: S
     assert await store.turns.move(made, MOVE, ChatTurnStatus.QUEUED, {}) is not None
 
 
-async def test_a_turn_that_is_being_cancelled_waits_for_that_alone(store: Store) -> None:
+async def test_a_cancelled_turn_keeps_its_waiting_reason(store: MongoStore) -> None:
     made = await store.turns.insert(turn(status="processing", epoch=1))
     cancelling = await store.turns.request_cancel(made)
     assert cancelling is not None

@@ -9,7 +9,7 @@ from gadget_api.model import utc_now
 from gadget_api.sessions import ChatSession, SessionLock
 from gadget_api.turns import Waiting
 from gadget_api.workspace import WorkspaceMode
-from gadget_code.turns.dispatch import Wait, candidate_drones
+from gadget_code.turns.dispatch import WaitReason, candidate_drones
 
 
 def drone(id: str, **fields: Any) -> DroneRegistration:
@@ -35,12 +35,12 @@ def session(**fields: Any) -> ChatSession:
     return ChatSession(**{**base, "selected_model": "m", **fields})
 
 
-def ids(found: tuple[list[DroneRegistration], Wait | None]) -> list[str]:
+def ids(found: tuple[list[DroneRegistration], WaitReason | None]) -> list[str]:
     assert found[1] is None
     return [d.id for d in found[0]]
 
 
-def test_the_sessions_workspace_comes_first_then_the_project_then_any() -> None:
+def test_drones_are_ordered_by_workspace_then_by_project() -> None:
     drones = [drone("a"), drone("b", projects=("p",)), drone("c")]
     assert ids(candidate_drones(session(workspace_id="w-c"), drones, {})) == ["c", "b", "a"]
 
@@ -49,12 +49,12 @@ def test_a_chosen_drone_is_the_only_one() -> None:
     assert ids(candidate_drones(session(drone="a", workspace_id="w-b"), [drone("a"), drone("b")], {})) == ["a"]
 
 
-def test_a_lock_counts_more_than_a_choice() -> None:
+def test_a_locked_drone_precedes_a_chosen_one() -> None:
     locked = session(drone="a", lock=SessionLock(drone_id="b", locked_at=utc_now()))
     assert ids(candidate_drones(locked, [drone("a"), drone("b")], {"b": "s"})) == ["b"]
 
 
-def test_a_drone_that_is_kept_for_another_session_is_left_alone() -> None:
+def test_a_drone_locked_for_another_session_is_not_a_candidate() -> None:
     assert ids(candidate_drones(session(), [drone("a"), drone("b")], {"a": "other"})) == ["b"]
 
 
@@ -62,7 +62,7 @@ def test_a_drone_that_is_kept_for_another_session_is_left_alone() -> None:
     ("fields", "drones", "locks", "waiting", "reason"),
     [
         ({}, [], {}, Waiting.DRONE, "start one with"),
-        ({"drone": "x"}, [drone("a")], {}, Waiting.DRONE, "is gone"),
+        ({"drone": "x"}, [drone("a")], {}, Waiting.DRONE, "was removed"),
         ({}, [drone("a", status=DroneStatus.OFFLINE)], {}, Waiting.DRONE_OFFLINE, "drone a is offline"),
         (
             {"drone": "a"},
@@ -72,12 +72,12 @@ def test_a_drone_that_is_kept_for_another_session_is_left_alone() -> None:
             "drone a is offline",
         ),
         ({}, [drone("a")], {"a": "other"}, Waiting.DRONE_RESERVED, "another session"),
-        ({}, [drone("a", workspace_mode=WorkspaceMode.USER)], {}, Waiting.WORKSPACE, "editing by hand"),
+        ({}, [drone("a", workspace_mode=WorkspaceMode.USER)], {}, Waiting.WORKSPACE, "you are editing"),
         ({}, [drone("a", status=DroneStatus.BUSY)], {}, Waiting.DRONE_BUSY, "another turn"),
         ({}, [drone("a", status=DroneStatus.STARTING)], {}, Waiting.DRONE_BUSY, "another turn"),
     ],
 )
-def test_a_person_is_told_why_a_turn_waits(
+def test_the_reason_of_a_waiting_turn_is_reported(
     fields: dict[str, Any], drones: list[DroneRegistration], locks: dict[str, str], waiting: Waiting, reason: str
 ) -> None:
     found, why = candidate_drones(session(**fields), drones, locks)

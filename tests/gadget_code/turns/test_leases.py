@@ -31,7 +31,7 @@ def steers_of(drone: PlayedDrone) -> list[str]:
     return list(dict.fromkeys(payload["steerId"] for name, payload in drone.received if name == "steerTurn"))
 
 
-async def test_a_turn_says_that_its_drone_is_lost_and_that_it_is_back(
+async def test_a_turn_reports_that_its_drone_is_lost_and_has_reconnected(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     await drone.disconnect()
@@ -44,7 +44,7 @@ async def test_a_turn_says_that_its_drone_is_lost_and_that_it_is_back(
     assert (back["statusReason"], back["epoch"]) == (None, 1)
 
 
-async def test_a_lost_drones_turn_goes_on_at_another_that_is_told_so(
+async def test_a_lost_drones_turn_continues_on_another_drone_with_a_note(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     played = Played(turn)
@@ -88,9 +88,7 @@ async def test_a_lost_drones_turn_goes_on_at_another_that_is_told_so(
     assert (await user.get(f"/sessions/{turn['session']}"))["workspaceId"] == other.workspace_id
 
 
-async def test_a_turn_goes_on_at_the_drone_that_was_chosen(
-    user: User, drone: PlayedDrone, turn: dict[str, Any]
-) -> None:
+async def test_a_turn_continues_on_the_chosen_drone(user: User, drone: PlayedDrone, turn: dict[str, Any]) -> None:
     session = turn["session"]
     async with PlayedDrone(user, "b") as b, PlayedDrone(user, "c") as c, Ide(user) as ide:
         lock = {"chatSessionId": session, "droneId": drone.id}
@@ -119,7 +117,7 @@ async def test_a_turn_that_waits_or_is_over_is_not_moved(user: User) -> None:
     assert (answer.status_code, answer.json()["code"]) == (409, "turnOver")
 
 
-async def test_a_drone_that_comes_back_without_its_turn_gets_it_again(
+async def test_a_drone_that_reconnects_without_its_turn_gets_it_again(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     await drone.send(Played(turn).step())
@@ -131,7 +129,7 @@ async def test_a_drone_that_comes_back_without_its_turn_gets_it_again(
     assert order["resume"]["ackedSeq"] == 1
 
 
-async def test_that_nobody_works_in_a_workspace_is_told_whatever_the_drone_said_first(
+async def test_an_idle_workspace_is_reported_in_any_order_of_reports(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     begin = {"mode": "agent", "turnId": turn["_id"], "epoch": 1}
@@ -163,7 +161,7 @@ async def test_a_drone_that_took_an_offer_too_late_may_not_begin(
     assert (await drone.call("requestWorkspaceMode", begin))["error"]["code"] == "staleEpoch"
 
 
-async def test_an_offer_that_was_lost_with_its_connection_is_made_again_at_once(user: User, drone: PlayedDrone) -> None:
+async def test_an_offer_that_was_lost_with_its_connection_is_repeated_at_once(user: User, drone: PlayedDrone) -> None:
     drone.answers["processWorkOrder"] = None
     turn = await a_turn(user, await a_session(user))
     await drone.order(turn["_id"])
@@ -183,7 +181,7 @@ async def _heard(drone: PlayedDrone, least: int) -> bool | None:
     return True if len(steers_of(drone)) >= least else None
 
 
-async def test_a_drone_that_said_yes_to_a_cancel_and_does_not_end_the_turn_is_not_waited_for(
+async def test_the_service_ends_a_cancelled_turn_that_its_drone_does_not_end(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     async with Ide(user) as ide:
@@ -197,7 +195,7 @@ async def test_a_drone_that_said_yes_to_a_cancel_and_does_not_end_the_turn_is_no
     assert await user.events(turn["_id"]) == [end]
 
 
-async def test_a_message_reaches_the_drone_and_again_after_each_break_until_it_is_before_the_model(
+async def test_a_steer_is_sent_after_each_reconnect_until_the_model_has_it(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     played = Played(turn)
@@ -223,7 +221,7 @@ async def test_a_message_reaches_the_drone_and_again_after_each_break_until_it_i
     assert [steer["steerId"] for steer in answer["workOrder"]["steers"]] == ["s2", "s3"]
 
 
-async def test_a_message_that_came_too_late_for_the_last_answer_is_the_next_prompt(
+async def test_a_steer_after_the_last_step_becomes_the_next_prompt(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     drone.answers["steerTurn"] = {"ok": False, "error": {"code": "notFound", "message": "Over.", "retryable": False}}
@@ -247,7 +245,7 @@ async def test_a_message_that_came_too_late_for_the_last_answer_is_the_next_prom
     assert len((await user.get(f"/sessions/{turn['session']}/turns"))["items"]) == 2
 
 
-async def test_a_message_that_has_the_id_of_a_prompt_is_not_lost(
+async def test_a_steer_with_the_id_of_a_prompt_is_not_lost(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
     await user.post(f"/turns/{turn['_id']}/steer", {"content": "Another.", "steerId": turn["promptId"]})
@@ -261,7 +259,7 @@ async def test_a_message_that_has_the_id_of_a_prompt_is_not_lost(
     await until(following)
 
 
-async def test_only_so_many_prompts_wait_in_a_session(user: User) -> None:
+async def test_the_number_of_queued_prompts_is_limited(user: User) -> None:
     session = await a_session(user)
     path = f"/sessions/{session['_id']}/turns"
     for n in range(100):
@@ -271,7 +269,7 @@ async def test_only_so_many_prompts_wait_in_a_session(user: User) -> None:
     assert (await user.http.post(path, json={"content": "x", "promptId": "p7"})).is_success
 
 
-async def test_whoever_works_on_a_turn_that_is_ended_is_told(
+async def test_the_drone_of_a_turn_that_is_ended_is_told(
     user: User, drone: PlayedDrone, turn: dict[str, Any], mongodb_url: str
 ) -> None:
     """As after an outage of the database: its lease has run out, and its connection stands."""
@@ -285,7 +283,7 @@ async def test_whoever_works_on_a_turn_that_is_ended_is_told(
     assert (await user.get(f"/turns/{turn['_id']}"))["status"] == "cancelled"
 
 
-async def test_a_message_to_a_turn_that_waits_is_in_its_first_order(user: User, drone: PlayedDrone) -> None:
+async def test_a_steer_to_a_queued_turn_is_in_its_first_order(user: User, drone: PlayedDrone) -> None:
     await drone.report("busy")
     turn = await a_turn(user, await a_session(user))
     await user.post(f"/turns/{turn['_id']}/steer", {"content": "Briefly.", "steerId": "s"})
@@ -294,9 +292,7 @@ async def test_a_message_to_a_turn_that_waits_is_in_its_first_order(user: User, 
     assert [(steer["steerId"], steer["content"]) for steer in order["steers"]] == [("s", "Briefly.")]
 
 
-async def test_too_many_and_too_large_messages_are_refused(
-    user: User, drone: PlayedDrone, turn: dict[str, Any]
-) -> None:
+async def test_too_many_and_too_large_steers_are_refused(user: User, drone: PlayedDrone, turn: dict[str, Any]) -> None:
     path = f"/turns/{turn['_id']}/steer"
     large = await user.http.post(path, json={"content": "x" * 32_001})
     assert (large.status_code, large.json()["code"]) == (413, "tooLarge")

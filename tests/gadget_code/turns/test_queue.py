@@ -10,7 +10,7 @@ from gadget_api.errors import Conflict, GadgetError
 from gadget_api.ids import new_id
 from gadget_api.turn_states import DISPATCH
 from gadget_api.turns import ChatTurn, ChatTurnStatus, Steer
-from gadget_code.store.database import Store
+from gadget_code.store.database import MongoStore
 from gadget_code.store.queue import queue, reorder
 from tests.gadget_code.peers import Played, PlayedDrone, a_session, a_turn, is_processing, problem
 from tests.gadget_code.store.test_turns import turn
@@ -24,11 +24,11 @@ async def told(ide: Ide, turn: str) -> list[str]:
     return former
 
 
-async def queued(store: Store, names: str) -> list[ChatTurn]:
+async def queued(store: MongoStore, names: str) -> list[ChatTurn]:
     return [await store.turns.insert(turn(prompt_id=name), begunBy=name) for name in names]
 
 
-async def order(store: Store) -> str:
+async def order(store: MongoStore) -> str:
     return "".join(waiting.prompt_id for waiting in await queue(store.turns, "u", "s"))
 
 
@@ -36,8 +36,8 @@ async def order(store: Store) -> str:
     ("wanted", "expected"),
     [("abcd", "abcd"), ("dcba", "dcba"), ("c", "cabd"), ("acb", "acbd"), ("xdx", "dabc"), ("aab", "abcd")],
 )
-async def test_those_that_are_named_come_first_and_what_is_unknown_is_passed_over(
-    store: Store, wanted: str, expected: str
+async def test_named_prompts_come_first_and_unknown_ones_are_ignored(
+    store: MongoStore, wanted: str, expected: str
 ) -> None:
     before = await queued(store, "abcd")
     moved = await reorder(store.turns, "u", "s", wanted)
@@ -53,13 +53,13 @@ async def test_those_that_are_named_come_first_and_what_is_unknown_is_passed_ove
         assert now.replace(id=one.id, former_ids=()) == one
 
 
-async def test_none_that_waits_is_said(store: Store) -> None:
+async def test_reordering_without_a_queued_prompt_is_a_conflict(store: MongoStore) -> None:
     await queued(store, "ab")
     with pytest.raises(Conflict, match="None of these prompts waits"):
         await reorder(store.turns, "u", "s", ["x"])
 
 
-async def test_one_that_a_drone_has_begun_and_lost_stays_first(store: Store) -> None:
+async def test_a_requeued_turn_stays_first(store: MongoStore) -> None:
     first = await store.turns.insert(turn(prompt_id="a", last_seq=3))
     await queued(store, "bc")
     await reorder(store.turns, "u", "s", "cba")
@@ -67,7 +67,7 @@ async def test_one_that_a_drone_has_begun_and_lost_stays_first(store: Store) -> 
     assert (await store.turns.owned("u", first.id)).former_ids == ()
 
 
-async def test_a_message_that_waits_and_what_only_the_store_knows_go_with_the_prompt(store: Store) -> None:
+async def test_steers_and_store_fields_move_with_the_prompt(store: MongoStore) -> None:
     _, b = await queued(store, "ab")
     await store.turns.add_steer(b, Steer(steer_id="s1", content="And this."))
     [moved, _] = await reorder(store.turns, "u", "s", "b")
@@ -79,7 +79,7 @@ async def test_a_message_that_waits_and_what_only_the_store_knows_go_with_the_pr
     assert (again.id, is_new) == (moved.id, False)
 
 
-async def test_while_it_is_dispatched_and_added_to_nothing_is_lost_doubled_or_out_of_order(store: Store) -> None:
+async def test_reordering_under_load_loses_and_doubles_nothing(store: MongoStore) -> None:
     chance = random.Random(5)
     names = [chr(ord("a") + n) for n in range(12)]
     await queued(store, "".join(names[:8]))
@@ -115,7 +115,7 @@ async def test_while_it_is_dispatched_and_added_to_nothing_is_lost_doubled_or_ou
     assert await store.turns.collection.count_documents({"session": "s"}) == len(names)
 
 
-async def test_the_dispatcher_takes_the_order_and_every_page_hears_of_it(user: User, drone: PlayedDrone) -> None:
+async def test_the_dispatcher_follows_the_order_and_every_client_is_notified(user: User, drone: PlayedDrone) -> None:
     session = await a_session(user)
     running = await a_turn(user, session, "First.")
     at_work = await is_processing(user, running["_id"])
@@ -144,7 +144,7 @@ async def test_the_dispatcher_takes_the_order_and_every_page_hears_of_it(user: U
     assert order["afterTurn"] == running["_id"]
 
 
-async def test_another_users_queue_is_not_there(web: Web, user: User) -> None:
+async def test_another_users_queue_is_not_found(web: Web, user: User) -> None:
     session = await a_session(user)
     async with await web.user("eve") as eve:
         path = f"/sessions/{session['_id']}/queue"

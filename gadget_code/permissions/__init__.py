@@ -1,0 +1,1 @@
+"""What a running turn may do (policies), and what it asks its user (inquiries)."""

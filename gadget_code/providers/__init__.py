@@ -1,0 +1,1 @@
+"""Requests to model providers: the addresses that are allowed, the list of models."""

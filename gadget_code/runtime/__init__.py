@@ -1,0 +1,1 @@
+"""What any part of the running process needs: background tasks, child processes, logs, metrics."""

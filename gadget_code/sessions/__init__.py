@@ -1,0 +1,1 @@
+"""Operations on whole sessions: history, export, fork, revert and deletion."""
