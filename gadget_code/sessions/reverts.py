@@ -121,7 +121,7 @@ class Reverts:
             if not turns:
                 raise Conflict(
                     ErrorCode.NOTHING_TO_REDO,
-                    "These turns are reverted already; with the scope `files` their files are reverted, too.",
+                    "These turns are reverted already; use the scope `files` to revert their files.",
                 )
         if scope is RevertScope.CONVERSATION:
             return turns, None
