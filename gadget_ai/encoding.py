@@ -111,9 +111,9 @@ def _ollama_content(message: ToolMessage | UserMessage, vision: Vision) -> dict[
     if not vision.is_supported:
         return {"content": with_notes(message.content, [image_note(image, _CANNOT_SEE) for image in message.images])}
     loaded = [vision.base64(image) for image in message.images]
-    seen = [data for data in loaded if data is not None]
-    content = with_notes(message.content, [IMAGE_GONE] * (len(loaded) - len(seen)))
-    return {"content": content, "images": seen} if seen else {"content": content}
+    present = [data for data in loaded if data is not None]
+    content = with_notes(message.content, [IMAGE_GONE] * (len(loaded) - len(present)))
+    return {"content": content, "images": present} if present else {"content": content}
 
 
 def tool_definition(spec: ToolSpec) -> dict[str, Any]:

@@ -95,8 +95,8 @@ class OpenAIClient:
         return orjson.dumps(openai_message(message, self._vision))
 
     def encode_images(self, results: Sequence[ToolMessage]) -> bytes | None:
-        shown = openai_images(results, self._vision)
-        return None if shown is None else orjson.dumps(shown)
+        message = openai_images(results, self._vision)
+        return None if message is None else orjson.dumps(message)
 
     def stream(self, messages: Sequence[bytes], tools: Sequence[ToolSpec]) -> AsyncGenerator[Chunk, None]:
         return with_timeouts(self._stream(messages, tools), self._options.timeouts)

@@ -207,8 +207,8 @@ class Problem(WireModel):
 
 
 def error_from_response(status: int, body: bytes, server: str) -> GadgetError:
-    """Returns the error that a client raises for an unsuccessful response: the problem document in its body, or
-    Unavailable when the body is none and the URL `server` therefore is not a Gadget Code server."""
+    """Returns the error that a client raises for an unsuccessful response: the error of the problem document `body`. If
+    `body` is something else, the URL `server` is not a Gadget Code server, and the error is Unavailable."""
     try:
         return Problem.model_validate_json(body).to_error()
     except ValidationError:
