@@ -39,7 +39,7 @@ PARTS = {"starlette": "fastapi", "python-engineio": "python-socketio", "yarl": "
 
 DOORS = {
     "gadget_code/handlers/events.py:register.door": "the socket of the web service: every event passes it",
-    "gadget_drone/link.py:_door.handle": "the socket of the drone: every event passes it",
+    "gadget_drone/service/link.py:_door.handle": "the socket of the drone: every event passes it",
     "gadget_drone/tools/toolbox.py:_told": "tool execution: the model is told, the turn goes on",
     "gadget_drone/tools/entry_points.py:_load": "other people's modules: the drone works without them",
     "gadget_drone/turn/work.py:work": "the drone's work on a turn: the turn ends with a code, the daemon goes on",
@@ -127,7 +127,7 @@ def rooms(package: str) -> dict[str, set[str]]:
     return graph
 
 
-@pytest.mark.parametrize("package", ["gadget_code"])
+@pytest.mark.parametrize("package", ["gadget_code", "gadget_drone"])
 def test_sub_packages_import_one_way(package: str) -> None:
     try:
         TopologicalSorter(rooms(package)).prepare()

@@ -36,7 +36,7 @@ def after_event(turn: ChatTurn, event: TurnEvent, price: ModelPrice | None) -> C
     # Without validation: the event was validated, and deltas are many.
     changes: dict[str, Any]
     match event:
-        case Step():
+        case Step(agent_id=None):
             changes = {
                 "thinking": event.message.thinking,
                 "response": event.message.content,
@@ -47,7 +47,7 @@ def after_event(turn: ChatTurn, event: TurnEvent, price: ModelPrice | None) -> C
             changes = {"inquiry": None}
         case Notice(code=code) if code == TURN_UNUSUAL:
             changes = {"unusual_at": event.at}
-        case Checkpoint():
+        case Checkpoint(agent_id=None):
             changes = {"last_checkpoint": event.checkpoint.checkpoint_id}
             if turn.checkpoint is None:
                 changes["checkpoint"] = _before(event.checkpoint)

@@ -144,4 +144,4 @@ class TurnStream:
 
 def stored_as(event: TurnEvent, payload: dict[str, Any]) -> StoredEvent:
     """Returns the event for the store. `payload` is the event as it was received."""
-    return StoredEvent(event.seq, event.epoch, event.type, orjson.dumps(payload).decode())
+    return StoredEvent(event.seq, event.epoch, event.type, orjson.dumps(payload).decode(), event.agent_id)

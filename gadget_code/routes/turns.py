@@ -43,8 +43,8 @@ async def get_steps(
     limit: Limit = DEFAULT_LIMIT,
     cursor: Annotated[int, Query(ge=0, le=_MAX_SEQ)] = 0,
 ) -> Response:
-    """Returns the turn's content without deltas, oldest first: its `step`, `toolCall`, `steered`, `compacted`,
-    `notice`, `inquiryAsked`, `inquiryAnswered` and `checkpoint` events."""
+    """Returns the content of the turn's own agent without deltas, oldest first: its `step`, `toolCall`, `steered`,
+    `compacted`, `notice`, `inquiryAsked`, `inquiryAnswered` and `checkpoint` events."""
     turn = await service.store.turns.owned(caller.user, turn_id)
     bodies: list[str] = []
     last = None

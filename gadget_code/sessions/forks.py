@@ -73,7 +73,7 @@ async def _copy_events(store: MongoStore, turn: ChatTurn, copy: str, session: st
         if not EVENT_TYPES[event.type].is_forked:
             continue
         body = orjson.dumps({**event.parsed(), "turnId": copy, "chatSessionId": session}).decode()
-        batch.append(StoredEvent(event.seq, event.epoch, event.type, body))
+        batch.append(StoredEvent(event.seq, event.epoch, event.type, body, event.agent))
         size += len(body)
         if size > _BATCH_BYTES:
             await store.events.put(copy, batch)

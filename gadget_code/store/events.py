@@ -1,8 +1,9 @@
 """The events of turns, each a document of its own: a turn has no size limit.
 
-`{_id: "<turn>:<seq>", turn, seq, epoch, type, body, schemaVersion}`: `body` is the event's JSON as it is on the wire,
-so that neither unusual keys in a tool's parameters nor BSON limits change it. `_id` makes `(turn, seq)` unique, and its
-index gives the order of the stream. A second, small index finds the events of a turn's history and content.
+`{_id: "<turn>:<seq>", turn, agent, seq, epoch, type, body, schemaVersion}`: `body` is the event's JSON as it is on the
+wire, so that neither unusual keys in a tool's parameters nor BSON limits change it. `_id` makes `(turn, seq)` unique,
+and its index gives the order of the stream. A second, small index finds the history and content of one agent of a turn;
+`agent` is null for the turn's own.
 
 An event counts when its turn's `lastSeq` has reached it (`MongoStore.record`). Events beyond come from a process that
 died or was too late, and are overwritten. So every reader has to give the turn's `lastSeq`.
@@ -31,7 +32,7 @@ _DUPLICATE_KEY = 11000
 _CONTENT: Document = {"type": {"$in": list(SHOWN_TYPES)}}
 
 INDEXES = [
-    IndexModel([("turn", 1), ("seq", 1)], name="content", partialFilterExpression=_CONTENT),
+    IndexModel([("turn", 1), ("agent", 1), ("seq", 1)], name="agent_content", partialFilterExpression=_CONTENT),
     IndexModel([("expireAt", 1)], name="expiry", expireAfterSeconds=0, sparse=True),
 ]
 
@@ -43,10 +44,12 @@ class StoredEvent:
     type: str
     body: str
     """The event as JSON."""
+    agent: str | None = None
+    """The id of its agent; None: the turn's own."""
 
     @classmethod
     def of(cls, document: Document) -> "StoredEvent":
-        return cls(document["seq"], document["epoch"], document["type"], document["body"])
+        return cls(document["seq"], document["epoch"], document["type"], document["body"], document.get("agent"))
 
     def parsed(self) -> dict[str, Any]:
         event: dict[str, Any] = orjson.loads(self.body)
@@ -61,6 +64,7 @@ def document_of(turn: str, event: StoredEvent) -> Document:
     return {
         "_id": _key(turn, event.seq),
         "turn": turn,
+        "agent": event.agent,
         "seq": event.seq,
         "epoch": event.epoch,
         "type": event.type,
@@ -159,20 +163,22 @@ class EventStore:
                 high = document["seq"] - 1
         return low
 
-    def history(self, turn: str, *, after: int = 0, up_to: int) -> AsyncIterator[StoredEvent]:
-        """Yields a turn's `HISTORY_TYPES` events after a seq, in order."""
-        return self._of_types(HISTORY_TYPES, turn, after, up_to)
+    def history(self, turn: str, agent: str | None = None, *, after: int = 0, up_to: int) -> AsyncIterator[StoredEvent]:
+        """Yields an agent's `HISTORY_TYPES` events after a seq, in order."""
+        return self._of_types(HISTORY_TYPES, turn, agent, after, up_to)
 
-    def content(self, turn: str, *, after: int = 0, up_to: int) -> AsyncIterator[StoredEvent]:
-        """Yields a turn's `SHOWN_TYPES` events after a seq, in order."""
-        return self._of_types(SHOWN_TYPES, turn, after, up_to)
+    def content(self, turn: str, agent: str | None = None, *, after: int = 0, up_to: int) -> AsyncIterator[StoredEvent]:
+        """Yields an agent's `SHOWN_TYPES` events after a seq, in order."""
+        return self._of_types(SHOWN_TYPES, turn, agent, after, up_to)
 
-    async def _of_types(self, types: Collection[str], turn: str, after: int, up_to: int) -> AsyncIterator[StoredEvent]:
+    async def _of_types(
+        self, types: Collection[str], turn: str, agent: str | None, after: int, up_to: int
+    ) -> AsyncIterator[StoredEvent]:
         # The index's filter has to be in the query, too: MongoDB does not see that these types are a subset.
         of_types = {"$and": [_CONTENT, {"type": {"$in": list(types)}}]}
-        query = {"turn": turn, "seq": {"$gt": after, "$lte": up_to}, **of_types}
+        query = {"turn": turn, "agent": agent, "seq": {"$gt": after, "$lte": up_to}, **of_types}
         with store_errors():
-            async for document in self.collection.find(query).sort("seq", 1).hint("content").batch_size(200):
+            async for document in self.collection.find(query).sort("seq", 1).hint("agent_content").batch_size(200):
                 yield StoredEvent.of(document)
 
     def without_deltas(self, turn: str, *, up_to: int) -> AsyncIterator[StoredEvent]:

@@ -145,3 +145,15 @@ async def test_a_misaligned_part_and_a_blob_above_the_limit_are_refused(store: M
         await store.blobs.put("u", "t", "b", MAX_BLOB_BYTES, b"x")
     with pytest.raises(NotFound):
         _ = [part async for part in store.blobs.read("t", "b")]
+
+
+async def test_history_and_content_are_of_one_agent(store: MongoStore) -> None:
+    types = ("step", "step", "toolCall", "notice", "toolCall", "step")
+    agents = (None, "child", "child", "child", None, None)
+    await put(
+        store, "t", [StoredEvent(seq, 1, types[seq - 1], "{}", agents[seq - 1]) for seq in range(1, len(types) + 1)]
+    )
+    assert [event.seq async for event in store.events.history("t", up_to=EVERYTHING)] == [1, 5, 6]
+    assert [event.seq async for event in store.events.history("t", "child", up_to=EVERYTHING)] == [2, 3]
+    assert [event.seq async for event in store.events.content("t", "child", after=2, up_to=EVERYTHING)] == [3, 4]
+    assert [event.agent async for event in store.events.replay("t", 4, up_to=EVERYTHING)] == [None, None]
