@@ -6,6 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic.alias_generators import to_camel
+
 from gadget_api.commands import AnswerInquiry, CancelTurn
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.events import EVENT_TYPES
@@ -142,11 +144,11 @@ async def _session(api: ApiClient, options: PromptOptions) -> ChatSession:
     drone = await _id_of(api, "drone", "name", options.drone) if options.drone is not None else None
     if options.session is not None:
         session = ChatSession.model_validate(await api.get(f"/sessions/{options.session}"))
-        return await _changed(api, session, drone, options.level)
+        return await _changed(api, session, drone, options)
     project = await _id_of(api, "project", "slug", options.project)
     if options.continue_newest:
         async for item in api.items("/sessions", project=project):
-            return await _changed(api, ListedSession.model_validate(item), drone, options.level)
+            return await _changed(api, ListedSession.model_validate(item), drone, options)
     provider, model = await _model(api, options.model)
     new = {
         "name": _name(options.text),
@@ -166,12 +168,14 @@ def _name(prompt: str) -> str:
     return words if len(words) <= _MOST_NAME else words[: _MOST_NAME - 1].rsplit(" ", 1)[0] + "…"
 
 
-async def _changed(api: ApiClient, session: ChatSession, drone: str | None, level: str | None) -> ChatSession:
-    changes = {}
-    if drone is not None and session.drone != drone:
-        changes["drone"] = drone
-    if level is not None and session.level != level:
-        changes["level"] = level
+async def _changed(api: ApiClient, session: ChatSession, drone: str | None, options: PromptOptions) -> ChatSession:
+    """Returns the session with the drone, level and model that the options name."""
+    wanted: dict[str, str | None] = {"drone": drone, "level": options.level}
+    if options.model is not None:
+        wanted["provider"], wanted["selected_model"] = await _model(api, options.model)
+    changes = {
+        to_camel(name): value for name, value in wanted.items() if value is not None and getattr(session, name) != value
+    }
     if not changes:
         return session
     return ChatSession.model_validate(await api.patch(f"/sessions/{session.id}", changes))
@@ -193,7 +197,7 @@ async def _id_of(api: ApiClient, noun: str, key: str, wanted: str | None) -> str
 
 
 async def _model(api: ApiClient, wanted: str | None) -> tuple[str, str]:
-    """Returns provider and model of a new session."""
+    """Returns the ids of the wanted model's provider and of the model; without one, those of the newest session."""
     if wanted is None:
         async for session in api.items("/sessions"):
             return str(session["provider"]), str(session["selectedModel"])
