@@ -211,7 +211,7 @@ async def test_a_turn_is_looked_at_spoken_to_moved_and_withdrawn_from_a_terminal
     other = await Drone.at(tmp_path / "other", user)
     try:
         status, _, errors = await terminal.run("turn", "continue", turn, "--drone", "nobody")
-        assert (status, "none has the name nobody" in errors) == (1, True)
+        assert (status, "None has the name nobody" in errors) == (1, True)
         assert (await terminal.run("turn", "continue", turn))[0] == 0
         assert (await user.until_over(turn))["response"] == "Here, in French."
         said = [message["content"] for message in stage.model.requests[-1].messages if message["role"] == "user"]
