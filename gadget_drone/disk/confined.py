@@ -75,12 +75,20 @@ def real_path(root: Path, path: str) -> Path:
 @contextmanager
 def open_file(root: Path, path: str) -> Iterator[BinaryIO]:
     """Opens a regular file for reading."""
+    with open_target(root, path) as (file, _):
+        yield file
+
+
+@contextmanager
+def open_target(root: Path, path: str) -> Iterator[tuple[BinaryIO, str]]:
+    """As `open_file`, with the path of what is open, relative to the project and without symlinks: a rule can judge
+    it, whatever becomes of the links meanwhile."""
     with ExitStack() as stack:
         with errors_of(path):
             # Without O_NONBLOCK, opening a FIFO waits for its other end.
-            fd, _ = open_beneath(root, relative(root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY, stack)
+            fd, real = open_beneath(root, relative(root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY, stack)
             _check_regular(os.fstat(fd), path)
-        yield stack.enter_context(open(fd, "rb", closefd=False))
+        yield stack.enter_context(open(fd, "rb", closefd=False)), str(real.relative_to(root.resolve()))
 
 
 def read_whole(root: Path, path: str) -> bytes:

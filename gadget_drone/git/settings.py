@@ -107,6 +107,12 @@ def user_files() -> list[str]:
     return [place for place in places if os.path.isabs(place) and os.path.isfile(place)]
 
 
+def user_ignored() -> str | None:
+    """The user's own file of what git ignores everywhere, whether it exists or not; None: an empty setting, none."""
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.expanduser(dict(user_settings()).get("core.excludesfile", f"{base}/git/ignore")) or None
+
+
 @lru_cache(1)
 def _user_settings(stamps: tuple[Stamp, ...]) -> Settings:
     """`stamps` change with the files that are read."""
