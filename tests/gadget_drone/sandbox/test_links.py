@@ -429,7 +429,7 @@ async def test_a_mount_of_the_home_that_is_misplaced_lets_no_command_in(
     (place.home / ".cargo/bin").mkdir(parents=True)
     racing = tmp_path / "bin/bwrap"
     racing.parent.mkdir()
-    line = f"cd {place.workspace}/.gadget/home && mkdir -p .cargo/other && rm -rf .cargo/bin && ln -s other .cargo/bin"
+    line = f"cd {place.workspace}/.gadget/home/project && mkdir -p .cargo/other && rm -rf .cargo/bin && ln -s other .cargo/bin"
     racing.write_text(f'#!/bin/sh\n[ $1 = --help ] || ({line})\nexec {shutil.which("bwrap")} "$@"\n')
     racing.chmod(0o755)
     env = child_environment() | {"HOME": str(place.home), "PATH": f"{place.home}/.cargo/bin:/usr/bin:/bin"}

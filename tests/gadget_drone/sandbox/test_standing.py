@@ -64,8 +64,8 @@ CHANGES: dict[str, Callable[[Path, Path], object]] = {
     "a worktree's configuration is another file": lambda project, _: replace(project / ".git" / "config.worktree", ""),
     "the repository is another": lambda project, _: move_and_make(project / ".git"),
     "the project is another directory": lambda project, _: move_and_make(project),
-    "the home is another": lambda _, workspace: move_and_make(workspace / ".gadget" / "home"),
-    "/tmp is another": lambda _, workspace: move_and_make(workspace / ".gadget" / "tmp"),
+    "the home is another": lambda _, workspace: move_and_make(workspace / ".gadget/home/project"),
+    "/tmp is another": lambda _, workspace: move_and_make(workspace / ".gadget/tmp/project"),
 }
 
 
@@ -301,9 +301,8 @@ async def test_a_sandbox_that_is_given_up_while_it_is_made_leaves_nothing(
 async def test_a_command_does_not_run_without_what_a_sandbox_is_made_of(
     place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    temporary = place.workspace / ".gadget" / "tmp"
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.parent.mkdir(exist_ok=True)
+    temporary = place.workspace / ".gadget/tmp/project"
+    temporary.parent.mkdir()
     temporary.write_text("")
     said = "The command did not start: the sandbox cannot be made: File exists."
     assert await shell(place, "touch ran") == said
