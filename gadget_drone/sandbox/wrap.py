@@ -25,7 +25,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
-from gadget_drone.disk.links import is_git_directory, let_in, open_without_links
+from gadget_drone.disk.links import give_back, is_git_directory, let_in, open_without_links
 from gadget_drone.sandbox.machine import SYSTEM, is_in, make_own, own_state, private_places, toolchains
 from gadget_drone.sandbox.repositories import (
     COMMON,
@@ -308,7 +308,6 @@ class Plan:
         real = os.path.realpath(path)
         self.show(real)
         if os.path.exists(real) and not is_in(path, *self._bound):
-            self.clear_way(path)
             self._options += ["--symlink", real, path]
 
     def bind(self, source: str, place: str) -> None:
@@ -346,20 +345,31 @@ class Plan:
         self._note(Mount(place, source, is_read_only))
 
     def clear_way(self, place: str) -> None:
-        """Moves aside what a command has put into its home where a mount has to be: bubblewrap would fail or follow."""
+        """Moves aside what a command has put into its home where a mount has to be: bubblewrap would fail or follow.
+        Gives back the rights that it has taken from the directories on the way. By descriptors, for a command that runs
+        may put a link in the place of any directory meanwhile."""
         if self.own_home is None or place == self.own_home[1] or not is_in(place, self.own_home[1]):
             return
-        directory, *names = self.own_home[0], *place.removeprefix(self.own_home[1]).strip("/").split("/")
-        for number, name in enumerate(names):
-            directory = f"{directory}/{name}"
-            try:
-                mode = os.lstat(directory).st_mode
-            except FileNotFoundError:
-                return
-            is_last = number == len(names) - 1
-            if not (stat.S_ISDIR(mode) or (is_last and stat.S_ISREG(mode))):
-                os.rename(directory, f"{directory}.moved-{secrets.token_hex(4)}")
-                return
+        names = place.removeprefix(self.own_home[1]).strip("/").split("/")
+        directory = open_without_links(self.own_home[0])
+        try:
+            for number, name in enumerate(names):
+                give_back(directory)
+                try:
+                    below = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=directory)
+                except FileNotFoundError:
+                    return
+                above, directory = directory, below
+                try:
+                    mode = os.fstat(below).st_mode
+                    is_last = number == len(names) - 1
+                    if not (stat.S_ISDIR(mode) or (is_last and stat.S_ISREG(mode))):
+                        aside = f"{name}.moved-{secrets.token_hex(4)}"
+                        return os.rename(name, aside, src_dir_fd=above, dst_dir_fd=above)
+                finally:
+                    os.close(above)
+        finally:
+            os.close(directory)
 
     def _note(self, mount: Mount) -> None:
         self._paths[mount.place] = None

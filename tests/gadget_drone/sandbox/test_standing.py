@@ -380,7 +380,7 @@ from gadget_drone.sandbox.standing import Standing
 
 space = Path(sys.argv[1])
 project, home, outside = space / "work" / "project", space / "home", space / "outside"
-for directory in (project, home, outside, space / "other"):
+for directory in (project, home / ".local/bin", outside, space / "other"):
     directory.mkdir(parents=True)
 (home / ".netrc").write_text("secret")
 (outside / "file").write_text("secret")
@@ -390,7 +390,7 @@ config = (project / ".git" / "config").read_text()
 async def run(line, denied=(), repositories=()):
     hidden = Covered(denied).places(project)
     with (space / "output").open("w+b") as output:
-        env = {"PATH": "/usr/bin:/bin", "HOME": str(home)}
+        env = {"PATH": f"{home}/.local/bin:/usr/bin:/bin", "HOME": str(home)}
         running = await standing.start(["/bin/sh", "-c", line], env, project_dir=project,
                                        network=False, output=output.fileno(), hidden=hidden,
                                        repositories=repositories)
@@ -404,6 +404,8 @@ async def attempts():
     assert user == str(os.getuid()) and rights[1::2] == (["0" * 16] * 5 + ["1"]) * 2, said
     assert users != os.readlink("/proc/self/ns/user")
     assert (await run("readlink /proc/self/ns/net"))[1].split() == [net]
+    for line in ("chmod 0 ~/.local", "chmod 0 ~/.local ~", "true"):
+        assert (await run(line))[0] == 0
     assert await run("set -- /proc/[0-9]*; echo $#; exit 3") == (3, "2\\n")
     assert (await run("kill -TERM $$"))[0] == -15
     await run("touch /dev/shm/left; touch /dev/left; touch /run/left; ipcmk -M 100")
