@@ -47,7 +47,7 @@ _PATHSPECS = {
     "GIT_NOGLOB_PATHSPECS": "0",
     "GIT_ICASE_PATHSPECS": "0",
 }
-_DRIVER = re.compile(r"(filter|hook)\.(.+)\.[a-z0-9-]+", re.I | re.S)
+_DRIVER = re.compile(r"(filter|hook)\.(.*)\.[a-z0-9-]+", re.I | re.S)
 _UNFINISHED = {
     "MERGE_HEAD": "merge",
     "rebase-merge": "rebase",
@@ -117,11 +117,12 @@ class Repository:
             if (driver := _DRIVER.fullmatch(name)) is None:
                 continue
             kind, called = driver[1].lower(), driver[2]
+            shown = called or "(empty name)"
             if kind == "hook":
                 off.append((f"hook.{called}.enabled", "false"))
-            elif scope not in ("system", "command") and called not in own:
+            elif scope not in ("system", "command") and shown not in own:
                 # The user's own come by the command; the repository's of the same name are listed once more.
-                own.append(called)
+                own.append(shown)
                 off += [(f"filter.{called}.{key}", "") for key in ("clean", "smudge", "process")]
                 off.append((f"filter.{called}.required", "false"))
         return cls(directory, start, (*users, *HARMLESS, *off), own)

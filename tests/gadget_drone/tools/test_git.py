@@ -420,12 +420,35 @@ async def test_a_filter_in_a_file_that_the_configuration_includes_does_not_run(
     assert not pwned.exists()
 
 
-async def test_a_filter_with_an_odd_name_does_not_run(project: Path, pwned: Pwned, run: Run) -> None:
-    git(project, "config", "filter.a=b.clean", f"touch {pwned.path}; cat")
-    (project / ".git/info/attributes").write_text("* filter=a=b\n")
+@pytest.mark.parametrize("name", ["", "a=b", "a.b", "A", "."])
+async def test_a_filter_with_an_odd_name_does_not_run(name: str, project: Path, pwned: Pwned, run: Run) -> None:
+    git(project, "config", f"filter.{name}.clean", f"touch {pwned.path}; cat")
+    (project / ".git/info/attributes").write_text(f"* filter={name}\n")
     os.utime(project / "a.txt", (1e9, 1e9))
-    assert "did not run (a=b)" in await ok(run, action="status")
+    assert f"did not run ({name or '(empty name)'})" in await ok(run, action="status")
+    await ok(run, action="diff")
+    assert "has filters" in await refused(run, action="commit", message="x", all=True)
     assert not pwned.exists()
+    (project / "a.txt").write_text("changed\n")
+    git(project, "diff")
+    assert pwned.exists(), "it would run"
+
+
+async def test_a_merge_is_shown_without_merging_it_again(project: Path, pwned: Pwned, context: ToolContext) -> None:
+    """With `log.diffMerges=remerge`, `git show -m` runs the merge drivers that the configuration names."""
+    (project / ".git/info/attributes").write_text("* merge=evil\n")
+    git(project, "switch", "-qc", "other", "HEAD~1")
+    (project / "a.txt").write_text("else\n")
+    git(project, "commit", "-qam", "Else")
+    git(project, "merge", "-q", "--strategy=ours", "main")
+    git(project, "config", "merge.evil.driver", f"touch {pwned.path}; false")
+    git(project, "config", "log.diffMerges", "remerge")
+    call = ToolCallRequest(call_id="c", name="git", params={"action": "show"})
+    result = await Toolbox.standard().run(call, replace(context, hidden=(".env",)))
+    assert "Merge branch" in result.content
+    assert not pwned.exists()
+    git(project, "show", "-m", "--name-only")
+    assert pwned.exists(), "it would run"
 
 
 async def test_the_work_tree_is_the_project_whatever_the_configuration_says(
