@@ -61,7 +61,8 @@ def _accesses(action: Action, paths: Paths, ref: str | None, name: str | None, *
             read = list(paths)
             if action == "show" and ref is not None and ":" in ref:
                 read.append(ref.partition(":")[2])
-            return [Access(capability=Capability.READ, target=path or ".") for path in read or ["."]]
+            looks = Access(capability=Capability.GIT, target=action, only_reads=True)
+            return [looks, *(Access(capability=Capability.READ, target=path or ".") for path in read or ["."])]
 
 
 @tool(effect=_effect, access=_accesses)
