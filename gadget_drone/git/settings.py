@@ -31,6 +31,8 @@ HARMLESS: Settings = (
     ("commit.gpgSign", "false"),
     ("tag.gpgSign", "false"),
     ("log.showSignature", "false"),
+    ("log.diffMerges", "separate"),  # `remerge` merges again, with the repository's merge drivers
+    ("status.submoduleSummary", "false"),  # it starts git in submodules
     ("gpg.program", "false"),
     ("gpg.ssh.program", "false"),
     ("gpg.x509.program", "false"),
@@ -43,7 +45,7 @@ HARMLESS: Settings = (
 """For a repository that nobody vouches for: no hook, pager, editor, fsmonitor, signature program, credential helper."""
 
 _OF_THE_USER = re.compile(
-    r"user\.(name|email)|core\.(autocrlf|eol|safecrlf|excludesfile|attributesfile)|filter\..+\.(clean|smudge|process|required)",
+    r"user\.(name|email)|core\.(autocrlf|eol|safecrlf|excludesfile|attributesfile)|filter\..*\.(clean|smudge|process|required)",
     re.I | re.S,
 )
 """What of the user's own configuration decides what a commit has in it. The rest may hold keys, or run programs."""
