@@ -93,8 +93,7 @@ class Place:
             content = f"{content}\n[{label}]" if label is not None else content
         for path in _paths(call.params):
             if not self.instructions.is_settled(path):
-                hidden = Covered(hidden_patterns(self.decisions.policy))
-                instructions = await asyncio.to_thread(self.instructions.for_path, path, hidden)
+                instructions = await asyncio.to_thread(self.instructions.for_path, path)
                 content = f"{content}\n\n{instructions}" if instructions is not None else content
         return replace(result, content=content)
 

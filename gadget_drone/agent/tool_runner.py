@@ -4,7 +4,7 @@ side; the others one after the other, in the model's order."""
 import asyncio
 import time
 from collections.abc import Collection, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -139,7 +139,8 @@ class ToolRunner:
             await self.emit.synced()
         begun = time.monotonic()
         with self.tracer.span("tool", tool=call.name, call=call.call_id) as span:
-            result = await self.toolbox.run(call, await self.place.context(call))
+            context = replace(await self.place.context(call), targets=permit.targets)
+            result = await self.toolbox.run(call, context)
             result = await self.place.render(call, result)
             span.note(isError=result.is_error)
         self._finish(conversation, call, result, int((time.monotonic() - begun) * 1000), because=permit.because)

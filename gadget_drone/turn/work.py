@@ -33,6 +33,7 @@ from gadget_drone.agent.window import Window
 from gadget_drone.context.instructions import Instructions
 from gadget_drone.context.system_prompt import system_prompt
 from gadget_drone.git import clone as git
+from gadget_drone.permissions.decide import hidden_patterns
 from gadget_drone.permissions.repository import RepositoryRules, repository_rules
 from gadget_drone.tools.toolbox import Toolbox
 from gadget_drone.turn.history import History
@@ -200,7 +201,7 @@ async def _place(turn: TurnScope, project_dir: Path, models: Models) -> Place:
         allow_private=drone.settings.allow_private_urls,
         keep_output=lambda spool: drone.uploads.keep(order.turn.id, spool),
         keep_image=lambda image: drone.images.keep(order.turn.user.id, image),
-        instructions=await asyncio.to_thread(Instructions, project_dir),
+        instructions=await asyncio.to_thread(Instructions, project_dir, lambda: hidden_patterns(turn.decisions.policy)),
         models=models,
         emit=turn.emit,
         inquiries=Inquiries(order, turn.emit, turn.decisions, turn.stream.clock),

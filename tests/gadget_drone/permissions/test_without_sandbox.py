@@ -129,7 +129,7 @@ def test_git_is_no_command_that_only_reads_where_nothing_holds_what_a_repository
 @pytest.mark.parametrize("action", ["status", "diff", "log", "show", "blame", "branch"])
 def test_the_git_tool_asks_as_a_git_in_a_shell_does(action: str, tree: Path) -> None:
     call = ToolCallRequest(call_id="c1", name="git", params={"action": action, "paths": ["README.md"]})
-    accesses = judged(Toolbox.standard().accesses(call), tree)
+    accesses = judged(Toolbox.standard().accesses(call), tree, {"README.md": "README.md", ".": "."})
 
     def decided(given: Policy, *, is_sandboxed: bool = False) -> Decision:
         return decide(accesses, given, is_sandboxed=is_sandboxed).decision

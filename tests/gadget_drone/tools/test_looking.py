@@ -46,7 +46,7 @@ async def test_a_raced_link_leads_nowhere(
     module = import_module(f"gadget_drone.tools.{name}")
 
     def exchanged(*given: Any) -> Path:
-        real = looked(*given)
+        real: Path = looked(*given)
         directory.rename(f"{directory}-before")
         directory.symlink_to(target)
         return real
