@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,7 +73,7 @@ class Permission:
                     if ruling.decision is Decision.DENY:
                         return _denied(because)
                     return Permit(because, only_read(accesses))
-                shown = await self._shown(call)
+                shown = await self._shown(call, ruling)
             except ToolError as error:  # the call would fail, so there is no question
                 return Permit("", refusal=ToolResult(error.message, is_error=True))
             # An approval is for these bytes: a file may change while the user thinks, or while a drone is away.
@@ -85,9 +86,16 @@ class Permission:
             approved = key
         return _denied("what it works on changes all the time")
 
-    async def _shown(self, call: ToolCallRequest) -> Preview:
-        """What it would do, byte for byte. Raises ToolError."""
-        preview = await self.tools.preview(call, await self.context(call))
+    async def _shown(self, call: ToolCallRequest, ruling: Ruling) -> Preview:
+        """What it would do, byte for byte. Raises ToolError, but not where reading asks: the error of an edit quotes
+        the file."""
+        reads = any(
+            verdict.decision is Decision.ASK and verdict.access.capability is Capability.READ
+            for verdict in ruling.verdicts
+        )
+        context, preview = await self.context(call), None
+        with suppress(*(ToolError,) if reads else ()):
+            preview = await self.tools.preview(call, context)
         return preview or Preview(orjson.dumps(call.params, option=orjson.OPT_INDENT_2).decode(), is_diff=False)
 
     def _judged(self, call: ToolCallRequest) -> list[Access]:
