@@ -29,7 +29,7 @@ async def test_the_error_of_an_edit_quotes_no_secret_before_the_user_has_said_ye
     with closing(stage.journal):
         async with asyncio.timeout(20), asyncio.TaskGroup() as group:
             run = group.create_task(stage.run())
-            while not stage.decisions.asked and not run.done():
+            while not stage.decisions.asked and not run.done():  # noqa: ASYNC110  (the loop asks)
                 await asyncio.sleep(0.01)
             for inquiry in stage.decisions.asked:
                 answer = Answer(choice=choice)
