@@ -12,11 +12,14 @@ import fnmatch
 import os
 import re
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 
 from gadget_api.permissions import Access, Capability
+from gadget_drone.permissions.built_in import SECRETS
+from gadget_drone.permissions.covered import Covered
 from gadget_drone.permissions.files import files_of
+from gadget_drone.permissions.fitting import is_no_secret
 from gadget_drone.permissions.named import Named
 from gadget_drone.permissions.names import names
 from gadget_drone.permissions.patterns import ANY_OF, CHANGED_BY_GIT, LINKED, UNKNOWN, UNREADABLE, normal_path
@@ -39,8 +42,8 @@ _MAX_ACCESSES = 400
 _MAX_WORDS = 2000
 _MAX_DIRECTORIES = 8
 _MAX_LINKS = 40
-_MAX_VISITED = 10_000
-"""Entries of directories that the patterns of one line are looked up in: 30 ms. Links to `.` make endlessly many."""
+_MAX_VISITED = 5000
+"""Entries of directories that one line is looked up in: 0.2 s at most. Links to `.` make endlessly many."""
 _MAX_PATTERN = 1000
 _PATH_MAX = 4096
 """Linux opens no longer path."""
@@ -90,6 +93,7 @@ class _Found:
         self._is_lost = False
         """Whether they may run elsewhere, too."""
         self._visited = 0
+        self._secrets = Covered(rule.pattern for rule in SECRETS)
         self.accesses: dict[Access, None] = {}
 
     def script(self, text: str, nesting: int) -> None:
@@ -245,6 +249,7 @@ class _Found:
         for found in dict.fromkeys((self._relative(os.path.normpath(path)), self._relative(os.path.realpath(path)))):
             is_deep = named.is_deep and not os.path.isfile(path)
             self._add(named.capability, f"{found.rstrip('/')}/" if is_deep else found)
+        self._a_secret_of(named, [os.path.realpath(path)] if named.is_deep else [])
 
     def _is_in_repository(self) -> bool:
         """Whether git may find a repository where the commands run: without one it has no stash."""
@@ -262,36 +267,56 @@ class _Found:
             # In the root of the file system a pattern may name /proc.
             if real_start == "/" or _is_of_process(path):
                 raise _TooMany
-            for found in self._globbed(real_start, rest.strip("/").split("/")):
-                if (real := os.path.realpath(found)) != found:  # a link
-                    self._add(named.capability, self._relative(real) + ("" if os.path.isfile(real) else below))
+            found = self._globbed(real_start, rest.strip("/").split("/"))
+            links = [os.path.realpath(path) for path, is_linked in found if is_linked]
+            for real in links:
+                self._add(named.capability, self._relative(real) + ("" if os.path.isfile(real) else below))
+            self._a_secret_of(named, [*(path for path, _ in found), *links])
         except _TooMany:
             self._unknown(named.capability, self._relative(path))
 
-    def _globbed(self, directory: str, names: Sequence[str]) -> Iterator[str]:
-        """The files below `directory` that a pattern, of `names`, may fit. Raises _TooMany, also for a link of which it
-        is not known where it leads."""
-        found = [directory]
+    def _a_secret_of(self, named: Named, files: Sequence[str]) -> None:
+        """Adds the first likely secret among `files`, which a pattern fits, or below them: the rules of the built-in
+        secrets are about names that are known."""
+        if named.capability is not Capability.READ or named.only_names:
+            return
+        waiting = [(path, named.is_deep and os.path.isdir(path)) for path in files]
+        while waiting:
+            path, is_tree = waiting.pop()
+            target = self._relative(path)
+            if self._secrets.covers(target) and not is_no_secret(target):
+                return self._add(Capability.READ, target)
+            if is_tree:
+                below = _entries_of(path)
+                self._visited += len(below) + 1
+                if self._visited > _MAX_VISITED:
+                    return self._unknown(Capability.READ, target)
+                waiting += [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in below]
+
+    def _globbed(self, directory: str, names: Sequence[str]) -> list[tuple[str, bool]]:
+        """The files below `directory` that a pattern, of `names`, may fit, and whether a link leads there. Raises
+        _TooMany, also for a link of which it is not known where it leads."""
+        found = [(directory, False)]
         for name in names:
             above, found = found, []
             # A bracket may be quoted, or mean something else to another shell.
             head, bracket, _ = name.partition("[")
-            pattern = re.compile(fnmatch.translate(head + "*" if bracket else head), re.S)
-            for place in above:
-                if not _IN_PATTERN.search(name):
-                    entries = [name] if _exists(f"{place}/{name}") else []
+            pattern = re.compile(fnmatch.translate(head + "*" if bracket else head))
+            for place, is_linked in above:
+                if _IN_PATTERN.search(name):
+                    entries = [(entry.name, entry.is_symlink()) for entry in _entries_of(place)]
                 else:
-                    entries = _names_in(place)
+                    entries = [(name, os.path.islink(f"{place}/{name}"))] if _exists(f"{place}/{name}") else []
                 self._visited += len(entries) + 1
                 if self._visited > _MAX_VISITED:
                     raise _TooMany
-                for entry in filter(pattern.match, entries):
-                    here = f"{place}/{entry}"
-                    if os.path.islink(here) and _is_of_process(here):
-                        raise _TooMany
-                    if name == entry or not entry.startswith("."):
-                        found.append(here)
-        yield from found
+                for entry, is_link in entries:
+                    if pattern.match(entry) and (name == entry or not entry.startswith(".")):
+                        here = f"{place}/{entry}"
+                        if is_link and _is_of_process(here):
+                            raise _TooMany
+                        found.append((here, is_linked or is_link))
+        return found
 
     def _expanded(self, text: str) -> str:
         return os.path.expanduser(text) if text == "~" or text.startswith("~/") else text
@@ -353,9 +378,10 @@ def _is_of_process(path: str) -> bool:
     return False
 
 
-def _names_in(directory: str) -> list[str]:
+def _entries_of(directory: str) -> list[os.DirEntry[str]]:
     try:
-        return os.listdir(directory)
+        with os.scandir(directory) as entries:
+            return list(islice(entries, _MAX_VISITED))
     except (OSError, ValueError):
         return []
 

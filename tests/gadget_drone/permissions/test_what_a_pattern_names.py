@@ -59,6 +59,17 @@ def test_a_pattern_in_the_root_of_the_file_system_is_no_file_of_the_project(tree
 
 
 @pytest.mark.parametrize(
+    "line", ["cat *.pem", "cat s*/*", "grep -r x .", "grep -r x s*", "cat doc*/id_rsa", "tar c src"]
+)
+def test_always_for_a_command_does_not_count_for_likely_secrets(line: str, tree: Path) -> None:
+    for name in ("server.pem", "secrets/id_rsa", "src/.env"):
+        (tree / name).write_text("x\n")
+    given = policy("autoEdit", *(rule("allow", "execute", f"{name} *") for name in ("cat", "grep", "tar")))
+    assert judge(line, given, tree).decision is Decision.ASK
+    assert judge("grep -r x src/sub; cat src/*.py", given, tree).decision is Decision.ALLOW
+
+
+@pytest.mark.parametrize(
     "line",
     ["cat " + "*/" * 20 + "zz", "cat " + "[a" * 20_000, "cat " + "*a" * 20_000, "ls\n" * 20_000, "x" * 1_000_000],
 )
