@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gadget_drone.disk.durable import replace_file
-from gadget_drone.disk.links import exists_without_links
+from gadget_drone.disk.links import GONE, PATH_MAX, exists_without_links, let_in
 from gadget_drone.sandbox.machine import make_own
 from gadget_drone.sandbox.repositories import mend_common, remove_links
 
@@ -20,6 +20,8 @@ _NAME = "git-directories.json"
 _MAX_KNOWN = 10_000
 """Of more than these in a project, those that are gone are forgotten."""
 _MAX_NOTES = 20
+_MAX_MOUNTED_BYTES = PATH_MAX - 96
+"""Of a path that is mounted: bubblewrap puts a name before it, and what git has in it has names, too."""
 
 
 class KnownRepositories:
@@ -30,7 +32,8 @@ class KnownRepositories:
         self._known: dict[str, dict[str, None]] | None = None
 
     def add(self, project_dir: Path, found: Iterable[str]) -> list[str]:
-        """Adds the git directories `found` to those of the project. Answers those that are there now. Raises OSError
+        """Adds the git directories `found` to those of the project. Answers what of
+        them the sandbox has to keep as it is now. Raises OSError
         when the disk does not take them."""
         known = self._load().get(str(project_dir))
         new = dict.fromkeys(path for path in found if known is None or path not in known)
@@ -43,7 +46,7 @@ class KnownRepositories:
             content = json.dumps({project: list(paths) for project, paths in changed.items()})
             replace_file(self._file, content.encode(), is_synced=False)  # a power cut ends the commands, too
             self._known = changed
-        return [path for path in known if exists_without_links(path)]
+        return list(dict.fromkeys(_mountable(path) for path in known if exists_without_links(path)))
 
     def mend(self, project_dir: Path) -> list[str]:
         """As `mended`, for all that is known of the project."""
@@ -68,16 +71,25 @@ class KnownRepositories:
         return self._known
 
 
+def _mountable(path: str) -> str:
+    """The path, or the first directory above it that is short enough for a mount: nothing in that can be changed."""
+    while len(os.fsencode(path)) > _MAX_MOUNTED_BYTES:
+        path = os.path.dirname(path)
+    return path
+
+
 def mended(project_dir: Path, nested: Iterable[str] = ()) -> list[str]:
     """Takes out of a project's repositories what a command may have left for a git outside. Answers what it was, in
     sentences for the model. Blocks."""
     own = f"{project_dir}/.git"
     notes = []
-    try:
-        if mend_common(own):
-            notes.append(f"{own}/commondir was removed: git would not work with it")
-        for git in (own, *filter(os.path.lexists, nested)):
+    for git in (own, *nested):
+        try:
+            let_in(str(project_dir), git)
+            if git == own and mend_common(own):
+                notes.append(f"{own}/commondir was removed: git would not work with it")
             notes += [f"{path} was removed: git would write through it, or wait for it" for path in remove_links(git)]
-    except OSError as error:
-        notes.append(f"git may not work in {project_dir}: {error.strerror}")
+        except OSError as error:
+            if error.errno not in GONE:
+                notes.append(f"git may not work with {git}: {error.strerror}")
     return notes[:_MAX_NOTES]
