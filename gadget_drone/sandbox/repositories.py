@@ -93,9 +93,13 @@ def protected_of_linked(own: str) -> list[str]:
 
 
 def _text(path: str) -> str:
+    return os.fsdecode(_read(path)).strip()
+
+
+def _read(path: str) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        return os.fsdecode(os.read(fd, _MAX_READ_BYTES)).strip()
+        return os.read(fd, _MAX_READ_BYTES)
     finally:
         os.close(fd)
 
@@ -181,12 +185,18 @@ def is_git_file(path: str) -> bool:
 
 
 def named_by(git_file: str) -> str | None:
-    """The git directory that a `.git` file names, without links."""
+    """The git directory that a `.git` file names, without links; read as git reads it."""
     try:
-        word, _, named = _text(git_file).partition(": ")
+        content = read_small(git_file)
     except OSError:
         return None
-    return os.path.realpath(os.path.join(os.path.dirname(git_file), named)) if word == "gitdir" else None
+    named = content.removeprefix("gitdir: ")
+    return None if named == content else os.path.realpath(os.path.join(os.path.dirname(git_file), named))
+
+
+def read_small(path: str) -> str:
+    """The one line of a file, as git takes it. Raises OSError, also for a link."""
+    return os.fsdecode(_read(path).partition(b"\0")[0].rstrip(b"\r\n"))
 
 
 def remove_links(git: str, *, objects: bool = False) -> list[str]:

@@ -16,7 +16,7 @@ from gadget_drone.git.clone import is_checkout_of
 from gadget_drone.sandbox.known import KnownRepositories, mended
 from gadget_drone.sandbox.nested import nested_repositories
 from gadget_drone.workspace.workspace import Workspace
-from tests.gadget_drone.test_workspace import project_at
+from tests.gadget_drone.conftest import project_at
 
 NOBODY = 65534
 
