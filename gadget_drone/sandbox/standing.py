@@ -86,6 +86,8 @@ class Standing:
         self._running: dict[Supervised, Path] = {}
         """With their projects."""
         self._notes: dict[Path, list[str]] = {}
+        self._over: set[Path] = set()
+        """The projects whose last turn has ended: what a command leaves there is all looked for."""
         self._machine: Plan | None = None
         self._looked_at = 0.0
         self._made: _Made | None = None
@@ -113,6 +115,7 @@ class Standing:
         if self._users_git is None:
             self._users_git = await asyncio.to_thread(lambda: (user_settings(), user_files()))
         settings, files = self._users_git
+        self._over.discard(project_dir)
         try:
             known = self._repositories.add(project_dir, repositories)
         except OSError as error:
@@ -156,10 +159,12 @@ class Standing:
                 self._running[running] = project_dir
                 return running
 
-    async def mend(self, project_dir: Path) -> list[str]:
+    async def mend(self, project_dir: Path, *, turn_ends: bool = False) -> list[str]:
         """Removes what the commands that run have left in the project's repositories so far. Answers what was removed
         since this was last asked, in sentences for the model."""
-        if project_dir in self._running.values():
+        if turn_ends:
+            self._over.add(project_dir)
+        if turn_ends or project_dir in self._running.values():
             await self._mend(project_dir)
         return self._notes.pop(project_dir, [])
 
@@ -167,7 +172,11 @@ class Standing:
         await self._mend(self._running.pop(running))
 
     async def _mend(self, project_dir: Path) -> None:
-        notes = await asyncio.to_thread(self._repositories.mend, project_dir)
+        if project_dir in self._over:
+            nothing_runs = project_dir not in self._running.values()
+            notes = await asyncio.to_thread(self._repositories.look_back, project_dir, nothing_runs=nothing_runs)
+        else:
+            notes = await asyncio.to_thread(self._repositories.mend, project_dir)
         if notes:
             self._notes[project_dir] = [*self._notes.get(project_dir, ()), *notes]
 

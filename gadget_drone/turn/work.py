@@ -126,7 +126,8 @@ async def _run(turn: TurnScope) -> None:
             await snapshots.close()
         await drone.clients.trim()
         if drone.sandbox is not None and project_dir is not None:
-            await drone.sandbox.mend(project_dir)  # background jobs still run
+            for note in await drone.sandbox.mend(project_dir, turn_ends=True):
+                turn.emit(Notice, level="warning", code="gitMended", message=note)
 
 
 async def _converse(

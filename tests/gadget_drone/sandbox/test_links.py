@@ -322,6 +322,22 @@ async def test_what_a_job_leaves_for_a_git_outside_is_removed_when(when: str, pl
     assert await job.kill()
 
 
+@pytest.mark.parametrize("made", ["mkfifo .git/objects/ab/x", "rm .git/HEAD; ln -s refs/../../README .git/HEAD"])
+def test_no_name_of_gits_own_keeps_a_pipe_or_a_link_that_leads_out(made: str, place: Place) -> None:
+    subprocess.run(["/bin/sh", "-c", f"mkdir .git/objects/ab; {made}"], cwd=place.project, check=True)
+    assert len(remove_links(str(place.project / ".git"), objects=True)) == 1
+
+
+def test_a_link_in_a_linked_work_trees_info_is_removed(place: Place, tmp_path: Path) -> None:
+    """Of its directories `modules` alone is protected."""
+    git("-C", place.project, "-c", "user.name=n", "-c", "user.email=e", "commit", "-q", "--allow-empty", "-m", "x")
+    git("-C", place.project, "worktree", "add", "-q", tmp_path / "linked")
+    link = place.project / ".git/worktrees/linked/info/sparse-checkout"
+    link.parent.mkdir()
+    link.symlink_to(place.outside / "file")
+    assert remove_links(str(tmp_path / "linked/.git")) == [str(link)]
+
+
 def test_an_old_head_and_links_of_other_programs_stay(place: Place) -> None:
     head, annex = place.project / ".git/HEAD", place.project / ".git/annex"
     head.unlink()
