@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -74,7 +75,7 @@ class Permission:
                     if ruling.decision is Decision.DENY:
                         return _denied(because)
                     return Permit(because, only_read(accesses), targets)
-                shown = await self._shown(call, targets)
+                shown = await self._shown(call, ruling, targets)
             except ToolError as error:  # the call would fail, so there is no question
                 return Permit("", refusal=ToolResult(error.message, is_error=True))
             # An approval is for these bytes: a file may change while the user thinks, or while a drone is away.
@@ -87,9 +88,16 @@ class Permission:
             approved = key
         return _denied("what it works on changes all the time")
 
-    async def _shown(self, call: ToolCallRequest, targets: Mapping[str, str]) -> Preview:
-        """What it would do, byte for byte. Raises ToolError."""
-        preview = await self.tools.preview(call, replace(await self.context(call), targets=targets))
+    async def _shown(self, call: ToolCallRequest, ruling: Ruling, targets: Mapping[str, str]) -> Preview:
+        """What it would do, byte for byte. Raises ToolError, but not where reading asks: the error of an edit quotes
+        the file."""
+        reads = any(
+            verdict.decision is Decision.ASK and verdict.access.capability is Capability.READ
+            for verdict in ruling.verdicts
+        )
+        context, preview = replace(await self.context(call), targets=targets), None
+        with suppress(*(ToolError,) if reads else ()):
+            preview = await self.tools.preview(call, context)
         return preview or Preview(orjson.dumps(call.params, option=orjson.OPT_INDENT_2).decode(), is_diff=False)
 
     def _judged(self, call: ToolCallRequest) -> tuple[list[Access], dict[str, str]]:

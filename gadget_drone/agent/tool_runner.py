@@ -59,6 +59,8 @@ class ToolRunner:
     snapshots: Snapshots
     place: Place
     jobs: Jobs
+    may_begin: asyncio.Event
+    """No tool runs before it is set."""
     tracer: Tracer
 
     @property
@@ -84,6 +86,7 @@ class ToolRunner:
 
     async def run(self, conversation: Conversation, started_before: Collection[str]) -> None:
         for batch in self._batches(conversation.open_calls):
+            await self.may_begin.wait()
             self.inbox.check()
             await self.emit.room()
             permitted: list[tuple[ToolCallRequest, Permit]] = []

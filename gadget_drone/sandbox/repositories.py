@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 
-from gadget_drone.disk.links import give_back, open_without_links
+from gadget_drone.disk.links import GONE, give_back, open_without_links, walk
 
 _DIRECTORIES = ("branches", "hooks", "info", "modules", "remotes", "worktrees")
 _FILES = ("config", "config.worktree")
@@ -93,9 +93,13 @@ def protected_of_linked(own: str) -> list[str]:
 
 
 def _text(path: str) -> str:
+    return os.fsdecode(_read(path)).strip()
+
+
+def _read(path: str) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        return os.fsdecode(os.read(fd, _MAX_READ_BYTES)).strip()
+        return os.read(fd, _MAX_READ_BYTES)
     finally:
         os.close(fd)
 
@@ -109,9 +113,14 @@ def mend_common(git: str) -> bool:
     try:
         # A command may have put a link to another git directory there: a linked work tree needs its `commondir`.
         directory = open_without_links(git)
-    except OSError:
+    except OSError as error:
+        if error.errno not in GONE:
+            raise
         return False
     try:
+        if not stat.S_ISDIR(os.fstat(directory).st_mode):
+            return False
+        give_back(directory)
         return _mend_common(directory)
     finally:
         os.close(directory)
@@ -171,66 +180,69 @@ def _content(name: str, directory: int) -> bytes:
 
 def is_git_file(path: str) -> bool:
     """Whether `path` is a file that names a git directory which is there, as a submodule has it."""
+    named = named_by(path)
+    return named is not None and os.path.lexists(f"{named}/HEAD")
+
+
+def named_by(git_file: str) -> str | None:
+    """The git directory that a `.git` file names, without links; read as git reads it."""
     try:
-        word, _, named = _text(path).partition(": ")
+        content = read_small(git_file)
     except OSError:
-        return False
-    return word == "gitdir" and os.path.lexists(os.path.join(os.path.dirname(path), named, "HEAD"))
+        return None
+    named = content.removeprefix("gitdir: ")
+    return None if named == content else os.path.realpath(os.path.join(os.path.dirname(git_file), named))
 
 
-def remove_links(git: str) -> list[str]:
+def read_small(path: str) -> str:
+    """The one line of a file, as git takes it. Raises OSError, also for a link."""
+    return os.fsdecode(_read(path).partition(b"\0")[0].rstrip(b"\r\n"))
+
+
+def remove_links(git: str, *, objects: bool = False) -> list[str]:
     """Removes from a git directory what a command may have left for a git outside to write to, or wait for.
 
     That is symbolic links, pipes and the like: git follows a link when it writes, and a shell may read what it wrote.
-    `git`: a git directory, or the `.git` file of a linked work tree. Returns the paths. Blocks.
+    `git`: a git directory, or the `.git` file of a linked work tree. `objects`: in the directories of objects, too;
+    git writes none of them twice, but would wait for a pipe. Returns the paths. Blocks. Raises OSError.
     """
-    places = linked(git) if os.path.isfile(git) else (git,)
-    return [path for place in places or () for path in _remove_links(place)]
+    if not os.path.isfile(git):
+        return _remove_links(git, _NOT_GITS, objects)
+    own, common = linked(git) or (None, None)
+    removed = [] if own is None else _remove_links(own, _NOT_GITS_OF_LINKED, objects)
+    return removed if common is None else removed + _remove_links(common, _NOT_GITS, objects)
 
 
-def _remove_links(git: str) -> list[str]:
+def _remove_links(git: str, left_out: frozenset[str], objects: bool) -> list[str]:
+    def enters(path: str) -> bool:
+        return path not in left_out and (objects or not _OBJECTS.fullmatch(path))
+
     removed: list[str] = []
-    waiting = [""]
-    while waiting:
-        inside = waiting.pop()
-        with suppress(OSError):  # it is gone, or a link by now: what is left comes with the next look
-            directory = open_without_links(f"{git}/{inside}")
-            try:
-                give_back(directory)
-                _remove_links_in(directory, git, inside, waiting, removed)
-            finally:
-                os.close(directory)
+    for directory, inside, entries in walk(git, enters):
+        give_back(directory)
+        for entry in entries:
+            is_git_s = entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False)
+            if not is_git_s and not (inside == "" and _is_old_head(entry.name, directory)):
+                with suppress(OSError):  # it is a directory by now: what is left comes with the next look
+                    os.unlink(entry.name, dir_fd=directory)
+                    removed.append(f"{git}/{inside}{entry.name}")
     return removed
-
-
-def _remove_links_in(directory: int, git: str, inside: str, waiting: list[str], removed: list[str]) -> None:
-    fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
-    try:
-        with os.scandir(fd) as entries:
-            for entry in entries:
-                name = f"{inside}{entry.name}"
-                if entry.is_dir(follow_symlinks=False):
-                    if name not in _NOT_GITS and not _OBJECTS.fullmatch(name) and name.count("/") < _MAX_LEVELS:
-                        waiting.append(f"{name}/")
-                elif not entry.is_file(follow_symlinks=False) and not _is_old_head(name, fd):
-                    with suppress(OSError):
-                        os.unlink(entry.name, dir_fd=fd)
-                        removed.append(f"{git}/{name}")
-    finally:
-        os.close(fd)
 
 
 _NOT_GITS = frozenset({*_DIRECTORIES, "annex"})
 """What no command can change, and what another program has there, with links of its own."""
+_NOT_GITS_OF_LINKED = frozenset({"modules", "annex"})
+"""Of a linked work tree."""
 _OBJECTS = re.compile(r"objects/[0-9a-f]{2}")
-"""Their names are made of hashes, and git writes none of them twice."""
-_MAX_LEVELS = 100
-"""Git makes a directory for each part of a branch's name."""
+"""Their names are made of hashes, and there are many."""
 
 
 def _is_old_head(name: str, directory: int) -> bool:
     """Git once made HEAD as a link to a branch."""
+    if name != "HEAD":
+        return False
     try:
-        return name == "HEAD" and os.readlink(name, dir_fd=directory).startswith("refs/")
+        first, *others = os.readlink(name, dir_fd=directory).split("/")
     except OSError:  # it is no link
         return False
+    return first == "refs" and ".." not in others

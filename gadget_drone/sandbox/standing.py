@@ -29,6 +29,7 @@ from typing import IO
 from gadget_drone.disk.links import Identity, identity_without_links, open_without_links
 from gadget_drone.git.settings import Settings, below, user_files, user_settings
 from gadget_drone.processes.environment import child_environment
+from gadget_drone.processes.ripgrep import find_ripgrep
 from gadget_drone.processes.supervised import Namespaces, NotStarted, Supervised, Supervisor
 from gadget_drone.sandbox.known import KnownRepositories
 from gadget_drone.sandbox.wrap import Mount, Plan, Wrapping, look_at_machine, wrap
@@ -77,13 +78,16 @@ class Standing:
 
     def __init__(self, workspace_dir: Path, shown: Sequence[str] = ()) -> None:
         self._workspace_dir = workspace_dir
-        self._shown = shown
+        ripgrep = find_ripgrep()  # which the tools run in it
+        self._shown = shown if ripgrep is None else (*shown, ripgrep)
         self._users_git: tuple[Settings, list[str]] | None = None
         """What a command's git is told, as the user's home is not there: settings, and the files that they name."""
         self._repositories = KnownRepositories(workspace_dir)
         self._running: dict[Supervised, Path] = {}
         """With their projects."""
         self._notes: dict[Path, list[str]] = {}
+        self._over: set[Path] = set()
+        """The projects whose last turn has ended: what a command leaves there is all looked for."""
         self._machine: Plan | None = None
         self._looked_at = 0.0
         self._made: _Made | None = None
@@ -111,6 +115,7 @@ class Standing:
         if self._users_git is None:
             self._users_git = await asyncio.to_thread(lambda: (user_settings(), user_files()))
         settings, files = self._users_git
+        self._over.discard(project_dir)
         try:
             known = self._repositories.add(project_dir, repositories)
         except OSError as error:
@@ -154,10 +159,12 @@ class Standing:
                 self._running[running] = project_dir
                 return running
 
-    async def mend(self, project_dir: Path) -> list[str]:
+    async def mend(self, project_dir: Path, *, turn_ends: bool = False) -> list[str]:
         """Removes what the commands that run have left in the project's repositories so far. Answers what was removed
         since this was last asked, in sentences for the model."""
-        if project_dir in self._running.values():
+        if turn_ends:
+            self._over.add(project_dir)
+        if turn_ends or project_dir in self._running.values():
             await self._mend(project_dir)
         return self._notes.pop(project_dir, [])
 
@@ -165,7 +172,11 @@ class Standing:
         await self._mend(self._running.pop(running))
 
     async def _mend(self, project_dir: Path) -> None:
-        notes = await asyncio.to_thread(self._repositories.mend, project_dir)
+        if project_dir in self._over:
+            nothing_runs = project_dir not in self._running.values()
+            notes = await asyncio.to_thread(self._repositories.look_back, project_dir, nothing_runs=nothing_runs)
+        else:
+            notes = await asyncio.to_thread(self._repositories.mend, project_dir)
         if notes:
             self._notes[project_dir] = [*self._notes.get(project_dir, ()), *notes]
 

@@ -91,7 +91,8 @@ async def work(turn: TurnScope) -> bool:
 
 
 async def _run(turn: TurnScope) -> None:
-    """Prepares the turn while the server is asked whether it is still this drone's, and runs its agent then."""
+    """Runs the turn's agent. Tools and the turn's end wait until the server confirms that the turn is still this
+    drone's; the model is asked meanwhile."""
     order, drone = turn.order, turn.drone
     models = Models(order.provider, await drone.clients.of(order.provider), order.fallbacks, drone.clients.of)
     fetching = asyncio.create_task(_history(turn, models.client), name="history")
@@ -102,18 +103,18 @@ async def _run(turn: TurnScope) -> None:
         snapshots = Snapshots(drone.checkpoints(order.project, project_dir, order.session.id), order, turn.emit)
         if not is_command(order.prompt):
             snapshots.take()
-        place, rules, analysis, _, _ = await asyncio.gather(
+        place, rules, analysis, _ = await asyncio.gather(
             _place(turn, project_dir, models),
             asyncio.to_thread(repository_rules, project_dir),
             drone.analyses.of(order.session.id, project_dir),
             drone.images.fetch(order.images),
-            turn.may_begin.wait(),
         )
         toolbox = Toolbox.standard(drone.third_party)
         instructions = await _trusted_instructions(turn, place, rules)
         names = [spec.name for spec in toolbox.specs]
         system = system_prompt(order, project_dir, tools=names, analysis=analysis, instructions=instructions)
         await _converse(turn, models, place, snapshots, toolbox, system, await fetching)
+        await turn.may_begin.wait()
     except (StoppedByUser, GadgetError, asyncio.CancelledError) as exc:
         if snapshots is not None and (turn.inbox.is_cancelled or not isinstance(exc, asyncio.CancelledError)):
             await snapshots.last()
@@ -125,7 +126,8 @@ async def _run(turn: TurnScope) -> None:
             await snapshots.close()
         await drone.clients.trim()
         if drone.sandbox is not None and project_dir is not None:
-            await drone.sandbox.mend(project_dir)  # background jobs still run
+            for note in await drone.sandbox.mend(project_dir, turn_ends=True):
+                turn.emit(Notice, level="warning", code="gitMended", message=note)
 
 
 async def _converse(
@@ -181,7 +183,9 @@ def _agent(
         toolbox, turn.decisions, inquiries, place.project_dir, place.sandbox is not None, place.context
     )
     repeats = Repeats(emit, inbox, turn.decisions, inquiries)
-    tools = ToolRunner(toolbox, emit, inbox, permission, repeats, snapshots, place, place.session.jobs, tracer)
+    tools = ToolRunner(
+        toolbox, emit, inbox, permission, repeats, snapshots, place, place.session.jobs, turn.may_begin, tracer
+    )
     budget = OrderBudget(turn.order, emit, inquiries)
     return AgentRun(conversation, window, tools, models, budget, inbox, emit, tracer)
 

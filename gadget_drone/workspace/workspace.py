@@ -26,6 +26,7 @@ from gadget_api.projects import Slug
 from gadget_api.work_order import OrderProject
 from gadget_api.workspace_files import WORKSPACE_VERSION, WorkOrderFile, WorkspaceFile
 from gadget_drone.disk.durable import remove_file, replace_file
+from gadget_drone.disk.links import let_in
 from gadget_drone.git.clone import ask_git, is_checkout_of
 from gadget_drone.processes.programs import keep_out_of
 from gadget_drone.sandbox.repositories import mend_common, remove_links
@@ -172,9 +173,11 @@ class Workspace:
             raise _refused("The project's slug cannot name a directory: change it in the project.") from error
         place = self.dir / slug
         for directory in (self.dir, place):
+            git = f"{directory}/.git"
             with suppress(OSError):  # git says what it cannot read
-                mend_common(f"{directory}/.git")
-                remove_links(f"{directory}/.git")  # what a command left after its turn
+                let_in(str(directory), git)
+                mend_common(git)
+                remove_links(git)  # what a command left after its turn
         if is_checkout_of(self.dir, project.git_url):
             return self.dir
         if place.is_symlink():
