@@ -135,7 +135,7 @@ def _show_machine(
         make_own(f"{own}/{name}")
     for place in ("/tmp", "/var/tmp"):
         plan.bind(f"{own}/{TEMPORARY}", place)
-    elsewhere = [*shown, *(tool for tool in toolchains(env, home) if not _leads_into(tool, workspace))]
+    elsewhere = _outermost([*shown, *(tool for tool in toolchains(env, home) if not _leads_into(tool, workspace))])
     if home != "/" and not is_in(project, own):
         plan.bind(f"{own}/{HOME}", home)
         plan.own_home = f"{own}/{HOME}", home
@@ -147,6 +147,17 @@ def _show_machine(
     for place in (*own_state(os.environ), workspace):
         if is_in(place, *visible):
             plan.hide(place)
+
+
+def _outermost(places: Iterable[str]) -> list[str]:
+    """Without those that others show already: a mount below another one would be covered, or its way be pinned."""
+    real = {place: os.path.realpath(place) for place in places}
+
+    def is_shown(place: str) -> bool:
+        others = {other for other in real.values() if other != real[place]}
+        return is_in(place, *(real.keys() - {place})) and is_in(real[place], *others)
+
+    return [place for place in real if not is_shown(place)]
 
 
 def _pin(plan: "Plan", own_home: str, home: str, project: str, places: Iterable[str]) -> None:
