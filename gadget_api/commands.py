@@ -351,10 +351,14 @@ class CrashRecoveryResponse(WireModel):
 
 class DroneWorkspaceMode(WireModel):
     mode: WorkspaceMode
-    turn_id: Id | None = None
-    """With `agent`: the turn that the drone starts. Refused when the drone does not own the turn in this epoch, for
-    example because the offer arrived late."""
-    epoch: int | None = None
+
+
+class BeginTurn(WireModel):
+    """Refused (`staleEpoch`) when the drone does not own the turn in this epoch, for example because the offer arrived
+    late."""
+
+    turn_id: Id
+    epoch: int
 
 
 class RequestCrashRecovery(WireModel):

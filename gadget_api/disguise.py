@@ -17,6 +17,15 @@ HIDDEN: Ranges = (
 )  # fmt: skip
 """Control characters but tab and line feed, and what Unicode calls default ignorable or bidirectional control: nothing
 of them is seen. Blank letters (Hangul fillers, the empty Braille pattern) too."""
+SHAPELESS: Ranges = (
+    (0x00A0, 0x00A0), (0x1680, 0x1680), (0x2000, 0x200A), (0x202F, 0x202F), (0x205F, 0x205F), (0xE000, 0xF8FF),
+    (0xFFFC, 0xFFFC), (0xF0000, 0x10FFFF),
+)  # fmt: skip
+"""Blanks that a shell takes for a part of a word, and what has the shape that a font gives it (private use)."""
+BESIDE: Ranges = (
+    (0x02BA, 0x02BA), (0x2010, 0x2011), (0x2033, 0x2033), (0x2212, 0x2212), (0x3000, 0x3000), (0xFF02, 0xFF02),
+)  # fmt: skip
+"""What looks like a hyphen, a quote or a blank. Marked beside ASCII alone: they are at home in other scripts."""
 EMOJI: Ranges = (
     (0x00A9, 0x00A9), (0x00AE, 0x00AE), (0x203C, 0x203C), (0x2049, 0x2049), (0x2122, 0x2122), (0x2139, 0x2139),
     (0x2190, 0x21FF), (0x2300, 0x23FF), (0x24C2, 0x24C2), (0x25A0, 0x27BF), (0x2900, 0x297F), (0x2B00, 0x2BFF),
@@ -74,7 +83,9 @@ _LOOKALIKE = re.compile(f"[{LOOKALIKES}{_class(WIDE)}]")
 _MIXED = re.compile(f"[{LOOKALIKES}{_class(WIDE)}{_class(FOREIGN)}]")
 _SIGN = re.compile(f"(?<=[A-Za-z0-9_-])[{_class(SIGNS)}]+(?=[A-Za-z0-9_-])")
 _PART = re.compile(r"[^-_]+")
-_SEEN = re.compile(f"(?P<fine>{_FINE})|(?P<hidden>[{_class(HIDDEN)}])")
+_HIDDEN = re.compile(f"(?P<fine>{_FINE})|[{_class(HIDDEN)}]")
+_BESIDE = f"[{_class(BESIDE)}]+"
+_SEEN = re.compile(f"(?P<fine>{_FINE})|[{_class(HIDDEN)}{_class(SHAPELESS)}]|(?<=[!-~]){_BESIDE}|{_BESIDE}(?=[!-~])")
 _WORD = re.compile(r"[^\s/\\:@'\"()<>|&;,=?#\[\]{}⟦⟧]+")
 _LATIN = re.compile("[A-Za-z]")
 
@@ -84,13 +95,13 @@ def marked(text: str) -> str:
     letter beside Latin ones. What people write stays: emoji, combining accents, words of one script."""
     if text.isascii() and text.isprintable():
         return text
-    return _SEEN.sub(lambda found: found["fine"] or _mark(found["hidden"]), _WORD.sub(_unmixed, text))
+    return _SEEN.sub(lambda found: found["fine"] or _marks(found), _WORD.sub(_unmixed, text))
 
 
 def without_hidden(text: str) -> str:
     """`text` without the characters that nobody sees: a model reads what a person reads. What people write stays, as
     in `marked`."""
-    return _SEEN.sub(lambda found: found["fine"] or "", text)
+    return _HIDDEN.sub(lambda found: found["fine"] or "", text)
 
 
 def is_disguised(text: str) -> bool:
@@ -102,11 +113,15 @@ def _mark(character: str) -> str:
     return f"⟦U+{ord(character):04X}⟧"
 
 
+def _marks(found: re.Match[str]) -> str:
+    return "".join(map(_mark, found[0]))
+
+
 def _unmixed(word: re.Match[str]) -> str:
     """A word, such as a host name, with marks for the letters in it that pass for Latin ones."""
     if word[0].isascii() or not _LATIN.search(word[0]):
         return word[0]
-    shown = _SIGN.sub(lambda found: "".join(map(_mark, found[0])), word[0])
+    shown = _SIGN.sub(_marks, word[0])
     return ".".join(_unmixed_label(label) for label in shown.split("."))
 
 

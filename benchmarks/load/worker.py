@@ -64,8 +64,8 @@ class SimulatedDrone:
         task.add_done_callback(self._tasks.discard)
 
     async def _begin(self, order: dict[str, Any]) -> None:
-        ours = {"mode": "agent", "turnId": order["turn"]["_id"], "epoch": order["epoch"]}
-        await self.wire.call("requestWorkspaceMode", ours)
+        ours = {"turnId": order["turn"]["_id"], "epoch": order["epoch"]}
+        await self.wire.call("beginTurn", ours)
         self.order = order
         self.changed.set()
 

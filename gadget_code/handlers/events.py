@@ -229,32 +229,37 @@ class _DroneHandlers:
 
     def table(self) -> dict[str, Handler]:
         return {
+            "beginTurn": self.begin_turn,
             "requestWorkspaceMode": self.workspace_mode,
             "requestCrashRecovery": self.crash_recovery,
             "droneStatus": self.status,
         }
 
-    async def workspace_mode(self, connection: Connection, ask: c.DroneWorkspaceMode) -> None:
+    async def begin_turn(self, connection: Connection, ask: c.BeginTurn) -> None:
         drone_id = connection.drone
-        reporting = self._store.drones.report(drone_id, {"workspaceMode": ask.mode})
-        turn: ChatTurn | None = None
-        if ask.turn_id is not None:
-            turn, _ = await asyncio.gather(self._service.leases.begin(drone_id, ask.turn_id, ask.epoch), reporting)
-        elif (drone := await reporting) is not None:
-            if drone.turn is not None:
-                turn = await self._store.turns.find({"_id": drone.turn})
-            else:  # the drone has reported meanwhile that it is free, so the mode belongs to no turn
-                await self._rooms.emit_drone(drone)
-        if turn is None:
+        turn, _ = await asyncio.gather(
+            self._service.leases.begin(drone_id, ask.turn_id, ask.epoch),
+            self._store.drones.report(drone_id, {"workspaceMode": WorkspaceMode.AGENT}),
+        )
+        await self._emit_mode(drone_id, turn, WorkspaceMode.AGENT)
+        # In the background: the drone gets its reply first. Only then can it answer requests, and its first event needs
+        # an open stream.
+        opening = self._service.recorder.open_stream(drone_id, connection.sid, turn)
+        self._service.background.start(opening, f"stream of turn {turn.id}")
+        self._service.background.start(self._service.leases.turn_begun(turn), f"turn of drone {drone_id}")
+
+    async def workspace_mode(self, connection: Connection, ask: c.DroneWorkspaceMode) -> None:
+        drone = await self._store.drones.report(connection.drone, {"workspaceMode": ask.mode})
+        if drone is None:
             return
-        changed = c.WorkspaceModeChanged(chat_session_id=turn.session, drone_id=drone_id, mode=ask.mode)
+        if drone.turn is None:  # the drone has reported meanwhile that it is free, so the mode belongs to no turn
+            await self._rooms.emit_drone(drone)
+        elif (turn := await self._store.turns.find({"_id": drone.turn})) is not None:
+            await self._emit_mode(drone.id, turn, ask.mode)
+
+    async def _emit_mode(self, drone: str, turn: ChatTurn, mode: WorkspaceMode) -> None:
+        changed = c.WorkspaceModeChanged(chat_session_id=turn.session, drone_id=drone, mode=mode)
         await self._rooms.emit_to_user(turn.user, "workspaceMode", changed)
-        if ask.turn_id is not None:
-            # In the background: the drone gets its reply first. Only then can it answer requests, and its first event
-            # needs an open stream.
-            expecting = self._service.recorder.open_stream(drone_id, connection.sid, turn)
-            self._service.background.start(expecting, f"stream of turn {turn.id}")
-            self._service.background.start(self._service.leases.turn_begun(turn), f"turn of drone {drone_id}")
 
     async def status(self, connection: Connection, ask: c.ReportStatus) -> None:
         drone_id = connection.drone

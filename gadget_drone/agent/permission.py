@@ -3,8 +3,9 @@
 import asyncio
 import hashlib
 import os
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import orjson
@@ -46,6 +47,8 @@ class Permit:
     """Why, in words for a person; "" where nothing was to be decided."""
     only_reads: bool = False
     """Whether the call is known to change nothing."""
+    targets: Mapping[str, str] = field(default_factory=dict)
+    """Where the paths of the call led when they were judged: it may open nothing else."""
     refusal: ToolResult | None = None
     """The call's result where it may not run; None where it may."""
 
@@ -65,33 +68,43 @@ class Permission:
         approved = ""
         for _ in range(_MAX_ATTEMPTS):
             try:
-                accesses = await asyncio.to_thread(self._judged, call)
+                accesses, targets = await asyncio.to_thread(self._judged, call)
                 ruling = self._ruling(accesses)
                 if ruling.decision is not Decision.ASK:
                     because = _reasons(ruling.verdicts, ruling.decision)
                     if ruling.decision is Decision.DENY:
                         return _denied(because)
-                    return Permit(because, only_read(accesses))
-                shown = await self._shown(call)
+                    return Permit(because, only_read(accesses), targets)
+                shown = await self._shown(call, ruling, targets)
             except ToolError as error:  # the call would fail, so there is no question
                 return Permit("", refusal=ToolResult(error.message, is_error=True))
             # An approval is for these bytes: a file may change while the user thinks, or while a drone is away.
             key = f"approval {call.call_id} {_digest(shown.text, accesses)}"
             if key == approved:
-                return Permit("The user approved it.")
+                return Permit("The user approved it.", targets=targets)
             refused = await self._asked(call, key, shown, accesses, ruling)
             if refused is not None:
                 return refused
             approved = key
         return _denied("what it works on changes all the time")
 
-    async def _shown(self, call: ToolCallRequest) -> Preview:
-        """What it would do, byte for byte. Raises ToolError."""
-        preview = await self.tools.preview(call, await self.context(call))
+    async def _shown(self, call: ToolCallRequest, ruling: Ruling, targets: Mapping[str, str]) -> Preview:
+        """What it would do, byte for byte. Raises ToolError, but not where reading asks: the error of an edit quotes
+        the file."""
+        reads = any(
+            verdict.decision is Decision.ASK and verdict.access.capability is Capability.READ
+            for verdict in ruling.verdicts
+        )
+        context, preview = replace(await self.context(call), targets=targets), None
+        with suppress(*(ToolError,) if reads else ()):
+            preview = await self.tools.preview(call, context)
         return preview or Preview(orjson.dumps(call.params, option=orjson.OPT_INDENT_2).decode(), is_diff=False)
 
-    def _judged(self, call: ToolCallRequest) -> list[Access]:
-        return judged(self.tools.accesses(call), self.project_dir, is_sandboxed=self.is_sandboxed)
+    def _judged(self, call: ToolCallRequest) -> tuple[list[Access], dict[str, str]]:
+        """What the call would reach, and where its paths lead. Blocks. Raises ToolError."""
+        accesses = self.tools.accesses(call)
+        targets = targets_of(accesses, self.project_dir)
+        return judged(accesses, self.project_dir, targets, is_sandboxed=self.is_sandboxed), targets
 
     def _ruling(self, accesses: Sequence[Access]) -> Ruling:
         return decide(accesses, self.decisions.policy, is_sandboxed=self.is_sandboxed)
@@ -119,9 +132,10 @@ class Permission:
         )
         if said.status is InquiryStatus.WITHDRAWN:
             # The files may have changed while the question stood.
-            now = self._ruling(await asyncio.to_thread(self._judged, call))
+            accesses, targets = await asyncio.to_thread(self._judged, call)
+            now = self._ruling(accesses)
             because = _reasons(now.verdicts, now.decision)
-            return Permit(because) if now.decision is Decision.ALLOW else _denied(because)
+            return Permit(because, targets=targets) if now.decision is Decision.ALLOW else _denied(because)
         if said.answer.choice in (ONCE, FOR_SESSION, FOR_PROJECT):
             return None
         if said.status is InquiryStatus.EXPIRED:
@@ -129,7 +143,15 @@ class Permission:
         return _denied(f"the user said no{f': {said.answer.text}' if said.answer.text else ''}")
 
 
-def judged(accesses: Sequence[Access], project_dir: Path, *, is_sandboxed: bool = False) -> list[Access]:
+def targets_of(accesses: Sequence[Access], project_dir: Path) -> dict[str, str]:
+    """Where each path leads now; a command may change that at any time. Blocks. Raises ToolError."""
+    paths = [access.target for access in accesses if access.capability in (Capability.READ, Capability.WRITE)]
+    return {path: relative_target(project_dir, path) for path in dict.fromkeys(paths)}
+
+
+def judged(
+    accesses: Sequence[Access], project_dir: Path, targets: Mapping[str, str], *, is_sandboxed: bool = False
+) -> list[Access]:
     """As rules judge them: a command by its parts, a path by what it leads to. Blocks. Raises ToolError."""
     judged: list[Access] = []
     for access in accesses:
@@ -139,7 +161,7 @@ def judged(accesses: Sequence[Access], project_dir: Path, *, is_sandboxed: bool 
             case Capability.READ | Capability.WRITE:
                 # A rule may mean the link, or what it leads to.
                 given = os.path.normpath(access.target)
-                real = relative_target(project_dir, access.target)
+                real = targets[access.target]
                 judged += [access.replace(target=target) for target in dict.fromkeys((given, real))]
             case _:
                 judged.append(access)

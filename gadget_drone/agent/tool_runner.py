@@ -4,7 +4,7 @@ side; the others one after the other, in the model's order."""
 import asyncio
 import time
 from collections.abc import Collection, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -59,6 +59,8 @@ class ToolRunner:
     snapshots: Snapshots
     place: Place
     jobs: Jobs
+    may_begin: asyncio.Event
+    """No tool runs before it is set."""
     tracer: Tracer
 
     @property
@@ -84,6 +86,7 @@ class ToolRunner:
 
     async def run(self, conversation: Conversation, started_before: Collection[str]) -> None:
         for batch in self._batches(conversation.open_calls):
+            await self.may_begin.wait()
             self.inbox.check()
             await self.emit.room()
             permitted: list[tuple[ToolCallRequest, Permit]] = []
@@ -136,7 +139,8 @@ class ToolRunner:
             await self.emit.synced()
         begun = time.monotonic()
         with self.tracer.span("tool", tool=call.name, call=call.call_id) as span:
-            result = await self.toolbox.run(call, await self.place.context(call))
+            context = replace(await self.place.context(call), targets=permit.targets)
+            result = await self.toolbox.run(call, context)
             result = await self.place.render(call, result)
             span.note(isError=result.is_error)
         self._finish(conversation, call, result, int((time.monotonic() - begun) * 1000), because=permit.because)

@@ -65,7 +65,7 @@ def analyse(project_dir: Path, *, timeout_s: float = TIMEOUT_S) -> str:
     if not files.paths:
         return "It has no files yet."
     found = findings(files)
-    nested = [path for path in files.shallow if _MANIFEST.fullmatch(path)]
+    nested, ci, containers = ([match[0] for match in files.fitting(kind)] for kind in (_MANIFEST, _CI, _CONTAINERS))
     lines = [
         ("Size", _size(len(files.paths), files.is_complete)),
         ("Languages by files", languages(files.paths)),
@@ -73,8 +73,8 @@ def analyse(project_dir: Path, *, timeout_s: float = TIMEOUT_S) -> str:
         ("Package managers", ", ".join(dict.fromkeys(found.managers))),
         ("Commands it has", ", ".join(f"`{command}`" for command in _first(found.commands, _MAX_COMMANDS))),
         ("Parts of their own", _some(nested, _MAX_NESTED)),
-        ("CI", _some([path for path in files.shallow if _CI.fullmatch(path)], 4)),
-        ("Containers", _some([path for path in files.shallow if _CONTAINERS.fullmatch(path)], 4)),
+        ("CI", _some(ci, 4)),
+        ("Containers", _some(containers, 4)),
         ("At its root", _some(_root(files.paths), _MAX_ENTRIES)),
     ]
     return _bounded([f"{name}: {said}" for name, said in lines if said])

@@ -225,7 +225,7 @@ def _runners(files: ProjectFiles, found: Findings) -> None:
     if ".pre-commit-config.yaml" in files.names:
         found.commands.append("pre-commit run --all-files")
     scripts = re.compile(r"(?:bin|scripts?)/([A-Za-z0-9][\w.-]{0,39})")
-    named = [(path, match[1]) for path in files.shallow if (match := scripts.fullmatch(path))]
+    named = [(match[0], match[1]) for match in files.fitting(scripts)]
     found.commands += [f"./{path}" for path, name in named if _USEFUL.fullmatch(name)][:_MAX_SCRIPTS]
 
 

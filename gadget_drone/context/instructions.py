@@ -4,10 +4,13 @@ The one at the root is part of the system prompt, read once for a turn. The nest
 first call that touches a path they are for: so nothing that was sent before has to change. Which were given is read
 from the conversation, by their first and last lines, so that a turn that goes on elsewhere gives none twice, and one
 whose text was removed by a compaction is given again.
+
+A repository may bring a symlink to somebody's secret under such a name, so no link is followed, and a file that the
+rules keep from the model is left out.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
 from gadget_api.disguise import without_hidden
@@ -15,6 +18,7 @@ from gadget_api.messages import Message, ToolMessage
 from gadget_drone.clip import head
 from gadget_drone.disk.confined import open_file, relative
 from gadget_drone.errors import ToolError
+from gadget_drone.permissions.covered import Covered
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
 """The first of these that is there counts."""
@@ -31,9 +35,10 @@ _BEGINS = re.compile(rf"^{re.escape(_BEGIN)}(.+)\]$", re.MULTILINE)
 class Instructions:
     """Of one project, for one turn."""
 
-    def __init__(self, project_dir: Path) -> None:
-        """Blocks: reads what is at the root."""
+    def __init__(self, project_dir: Path, hidden: Callable[[], Sequence[str]] = lambda: ()) -> None:
+        """`hidden`: what may not be read now, as patterns of .gitignore. Blocks: reads what is at the root."""
         self._project_dir = project_dir
+        self._hidden = hidden
         found = self._read(PurePosixPath("."), MAX_ROOT_BYTES)
         self.root = found[1] if found is not None else None
         """For the system prompt; None where there are none."""
@@ -82,8 +87,11 @@ class Instructions:
         """The name of the file in `directory` that counts, and its text."""
         if not str(directory).isprintable():
             return None  # its name could look like a line of ours
+        hidden = Covered(self._hidden())
         for name in NAMES:
             path = str(directory / name)
+            if hidden.covers(path):
+                continue
             try:
                 with open_file(self._project_dir, path) as file:
                     data = file.read(max_bytes + 1)

@@ -1,6 +1,7 @@
 """The names of a project's files, and the text of some: bounded in time and size, whatever is in it. Blocks."""
 
 import os
+import re
 import subprocess
 import threading
 import time
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from gadget_drone.disk.confined import open_file
+from gadget_drone.disk.links import exists_without_links
 from gadget_drone.errors import ToolError
 from gadget_drone.git.settings import git_environment
 from gadget_drone.processes.environment import child_environment
@@ -30,14 +32,21 @@ class ProjectFiles:
         self._deadline = time.monotonic() + timeout_s
         self.is_complete = True
         self.paths = sorted(self._listed())
-        self.shallow = [path for path in self.paths if path.count("/") <= _SHALLOW]
+        self._shallow = [path for path in self.paths if path.count("/") <= _SHALLOW]
         """Those that a manifest or a script may be, out of what may be very many."""
-        self.names = frozenset(path for path in self.shallow if "/" not in path)
+        self.names = frozenset(path for path in self._shallow if "/" not in path)
         """At the root."""
 
     @property
     def is_late(self) -> bool:
         return time.monotonic() >= self._deadline
+
+    def fitting(self, pattern: re.Pattern[str]) -> list[re.Match[str]]:
+        """The paths at most two directories deep that `pattern` fits. They are looked for once more without links: a
+        command that runs may have led ripgrep elsewhere."""
+        root = os.path.realpath(self._dir)
+        found = filter(None, map(pattern.fullmatch, self._shallow))
+        return [match for match in found if not self.is_late and exists_without_links(f"{root}/{match[0]}")]
 
     def text(self, path: str) -> str:
         """What is in a file; "" where there is none, or it is too large to be what it should be, or time is over."""

@@ -1,8 +1,10 @@
 """Files inside the project, and nothing else.
 
-On Linux the kernel resolves each path below the project's directory (openat2, RESOLVE_BENEATH), so that no symlink
-swapped in between check and use leads out. Elsewhere the resolved path is checked first, which leaves that race open.
-All functions block; they take paths as the model writes them, and raise `ToolError` in words for the model.
+A program of the agent may exchange a directory for a symlink at any time. So `relative_target` resolves a path once;
+rules judge the target, and what opens a target follows no symlink: it opens what was judged, or nothing.
+`open_beneath` follows those that stay inside. On Linux the kernel resolves the path below the project's directory
+(openat2, RESOLVE_BENEATH); elsewhere the resolved path is checked first, which leaves a race open.
+All functions block, and raise `ToolError` in words for the model.
 """
 
 import ctypes
@@ -20,7 +22,7 @@ from typing import BinaryIO
 
 from gadget_api.errors import ErrorCode
 from gadget_drone.clip import quoted
-from gadget_drone.disk.links import is_git_directory
+from gadget_drone.disk.links import is_git_directory, open_without_links
 from gadget_drone.errors import ToolError
 
 MAX_WHOLE_FILE_BYTES = 32 * 1024 * 1024
@@ -41,6 +43,10 @@ _CODES = {
     errno.EEXIST: ErrorCode.ALREADY_EXISTS,
 }
 """What else the system refuses, for people who ask: the model is told the words alone."""
+_SAID = {
+    errno.ELOOP: " is a symlink, which is not followed",
+    errno.ENOTDIR: ": one of its directories is a file, or has just become a symlink",
+}
 _RENAME_NOREPLACE = 1  # linux/include/uapi/linux/fs.h
 _RETRIES = 10  # openat2 answers EAGAIN when a rename elsewhere raced with it
 
@@ -72,73 +78,72 @@ def real_path(root: Path, path: str) -> Path:
         return open_beneath(root, relative(root, path), _O_PATH, stack)[1]
 
 
-@contextmanager
-def open_file(root: Path, path: str) -> Iterator[BinaryIO]:
-    """Opens a regular file for reading."""
-    with ExitStack() as stack:
-        with errors_of(path):
-            # Without O_NONBLOCK, opening a FIFO waits for its other end.
-            fd, _ = open_beneath(root, relative(root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY, stack)
-            _check_regular(os.fstat(fd), path)
-        yield stack.enter_context(open(fd, "rb", closefd=False))
-
-
-def read_whole(root: Path, path: str) -> bytes:
-    with open_file(root, path) as file:
-        data = file.read(MAX_WHOLE_FILE_BYTES + 1)
-    if len(data) > MAX_WHOLE_FILE_BYTES:
-        raise ToolError(f"{quoted(path)} is larger than {MAX_WHOLE_FILE_BYTES // 2**20} MiB: change it with the shell.")
-    return data
-
-
-def find_whole(root: Path, path: str) -> bytes | None:
-    """As `read_whole`; None where there is nothing, or a link to nothing."""
-    given = relative(root, path)
-    with errors_of(path), ExitStack() as stack:
-        try:
-            open_beneath(root, given, _O_PATH, stack)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-    return read_whole(root, path)
-
-
 def relative_target(root: Path, path: str) -> str:
-    """What `path` stands for, relative to the project and without symlinks; it need not exist.
+    """What `path`, as the model writes it, stands for: relative to the project, without symlinks; it need not exist.
 
     Two paths of one file give the same, and a link gives what it points at: that is what a rule has to judge.
     """
     given, base = root / relative(root, path), root.resolve()
     with errors_of(path):
-        real = Path(os.path.realpath(given))
-        if not os.path.lexists(real) and given.is_symlink():  # writing replaces a link to nothing, by a file
-            real = Path(os.path.realpath(given.parent)) / given.name
-    if not real.is_relative_to(base):
+        reals = [Path(os.path.realpath(given))]
+        if not os.path.lexists(reals[0]):
+            if path.endswith("/"):
+                raise FileNotFoundError
+            if given.is_symlink():  # writing replaces a link to nothing, by a file
+                reals.append(Path(os.path.realpath(given.parent)) / given.name)
+    if not all(real.is_relative_to(base) for real in reals):
         raise _outside(path)
-    return str(real.relative_to(base))
+    return str(reals[-1].relative_to(base))
 
 
-def file_mode(root: Path, path: str) -> int:
+@contextmanager
+def open_file(root: Path, target: str) -> Iterator[BinaryIO]:
+    """Opens a regular file for reading."""
+    with ExitStack() as stack:
+        with errors_of(target):
+            # Without O_NONBLOCK, opening a FIFO waits for its other end.
+            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+            fd, _ = open_beneath(root, PurePosixPath(target), flags, stack, links=False)
+            _check_regular(os.fstat(fd), target)
+        yield stack.enter_context(open(fd, "rb", closefd=False))
+
+
+def read_whole(root: Path, target: str) -> bytes:
+    with open_file(root, target) as file:
+        data = file.read(MAX_WHOLE_FILE_BYTES + 1)
+    if len(data) > MAX_WHOLE_FILE_BYTES:
+        message = f"{quoted(target)} is larger than {MAX_WHOLE_FILE_BYTES // 2**20} MiB: change it with the shell."
+        raise ToolError(message)
+    return data
+
+
+def find_whole(root: Path, target: str) -> bytes | None:
+    """As `read_whole`; None where there is nothing, or a link to nothing."""
+    with errors_of(target), ExitStack() as stack:
+        try:
+            directory, name = _place(root, target, stack)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        found = find_stat(directory, name)
+    return None if found is None or stat.S_ISLNK(found.st_mode) else read_whole(root, target)
+
+
+def file_mode(root: Path, target: str) -> int:
     """The permission bits of a regular file."""
-    with errors_of(path), ExitStack() as stack:
-        fd, _ = open_beneath(root, relative(root, path), _O_PATH, stack)
-        found = os.fstat(fd)
-        _check_regular(found, path)
+    with errors_of(target), ExitStack() as stack:
+        directory, name = _place(root, target, stack)
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        _check_regular(found, target)
         return stat.S_IMODE(found.st_mode)
 
 
-def remove_file(root: Path, path: str) -> None:
-    """Removes a regular file; raises `ToolError` for a symlink."""
-    given = relative(root, path)
-    with errors_of(path), ExitStack() as stack:
-        if given.name in ("", ".."):
-            raise ToolError(f"{quoted(path)} is a directory.")
-        directory, parent = open_beneath(root, given.parent, _O_PATH | os.O_DIRECTORY, stack)
-        found = os.stat(given.name, dir_fd=directory, follow_symlinks=False)
-        if stat.S_ISLNK(found.st_mode):
-            raise ToolError(f"{quoted(path)} is a symlink: use the shell.")
-        _check_regular(found, path)
-        check_unprotected(root, parent / given.name, path)
-        os.unlink(given.name, dir_fd=directory)
+def remove_file(root: Path, target: str) -> None:
+    """Removes a regular file."""
+    with errors_of(target), ExitStack() as stack:
+        directory, name = _place(root, target, stack)
+        _check_regular(os.stat(name, dir_fd=directory, follow_symlinks=False), target)
+        check_writable(root, target)
+        os.unlink(name, dir_fd=directory)
 
 
 def is_symlink(root: Path, path: str) -> bool:
@@ -173,34 +178,25 @@ class Mode:
 AS_IT_IS = Mode()
 
 
-def replace_file(root: Path, path: str, data: bytes, *, make_parents: bool = False, mode: Mode = AS_IT_IS) -> bool:
-    """Gives the file at `path` the content `data`, atomically; whether it is new.
+def replace_file(root: Path, target: str, data: bytes, *, make_parents: bool = False, mode: Mode = AS_IT_IS) -> None:
+    """Gives the file at `target` the content `data`, atomically. A link that is there is replaced by the file.
 
-    A file that was there keeps its mode, unless another is given, and its owner; a symlink stays and its target is
-    replaced.
+    A file that was there keeps its mode, unless another is given, and its owner.
     """
-    given = relative(root, path)
-    with errors_of(path), ExitStack() as stack:
-        try:
-            fd, real = open_beneath(root, given, _O_PATH, stack)
-        except FileNotFoundError:
-            if given.name in ("", "..") or path.endswith("/"):
-                raise
-            directory, parent = open_directory(root, given.parent, stack, make=make_parents)
-            check_unprotected(root, parent / given.name, path)
-            _put(directory, given.name, data, None, mode)
-            return True
-        old = os.fstat(fd)
-        _check_regular(old, path)
-        check_unprotected(root, real, path)
-        directory, _ = open_beneath(root, relative(root, str(real.parent)), _O_PATH | os.O_DIRECTORY, stack)
-        _put(directory, real.name, data, old, mode)
-        return False
+    with errors_of(target), ExitStack() as stack:
+        directory, name = _place(root, target, stack, make=make_parents)
+        old = find_stat(directory, name)
+        if old is not None and stat.S_ISLNK(old.st_mode):
+            old = None
+        if old is not None:
+            _check_regular(old, target)
+        check_writable(root, target)
+        _put(directory, name, data, old, mode)
 
 
-def check_writable(root: Path, path: str) -> None:
-    """Raises `ToolError` where tools may not change what `path` stands for."""
-    check_unprotected(root, root.resolve() / relative_target(root, path), path)
+def check_writable(root: Path, target: str) -> None:
+    """Raises `ToolError` where tools may not change `target`."""
+    check_unprotected(root, root.resolve() / target, target)
 
 
 def _put(directory: int, name: str, data: bytes, old: os.stat_result | None, mode: Mode) -> None:
@@ -234,23 +230,46 @@ def beside(
         raise
 
 
-def open_directory(root: Path, given: PurePosixPath, stack: ExitStack, *, make: bool) -> tuple[int, Path]:
+def open_directory(
+    root: Path, given: PurePosixPath, stack: ExitStack, *, make: bool, links: bool = True
+) -> tuple[int, Path]:
     """As `open_beneath` for a directory, made with those above it where `make` says so."""
     try:
-        return open_beneath(root, given, _O_PATH | os.O_DIRECTORY, stack)
+        return open_beneath(root, given, _O_PATH | os.O_DIRECTORY, stack, links=links)
     except FileNotFoundError:
         if not make or given.name in ("", ".."):
             raise
-    directory, parent = open_directory(root, given.parent, stack, make=True)
+    directory, parent = open_directory(root, given.parent, stack, make=True, links=links)
     check_unprotected(root, parent / given.name, str(given))
     with suppress(FileExistsError):
         os.mkdir(given.name, dir_fd=directory)
-    return open_beneath(root, given, _O_PATH | os.O_DIRECTORY, stack)
+    return open_beneath(root, given, _O_PATH | os.O_DIRECTORY, stack, links=links)
 
 
-def open_beneath(root: Path, given: PurePosixPath, flags: int, stack: ExitStack) -> tuple[int, Path]:
-    """A descriptor, closed by `stack`, and the absolute path of what it is open on. Raises OSError, EXDEV for a path
-    that leads out of `root`."""
+def _place(root: Path, target: str, stack: ExitStack, *, make: bool = False) -> tuple[int, str]:
+    """The open directory that `target` is in, and its name there."""
+    given = PurePosixPath(target)
+    if not given.name:
+        raise ToolError(f"{quoted(target)} is a directory.")
+    return open_directory(root, given.parent, stack, make=make, links=False)[0], given.name
+
+
+def open_beneath(
+    root: Path, given: PurePosixPath, flags: int, stack: ExitStack, *, links: bool = True
+) -> tuple[int, Path]:
+    """A descriptor, closed by `stack`, and the absolute path of what it is open on.
+
+    `links`: whether symlinks are followed. Raises OSError: EXDEV for a path that leads out of `root`; without `links`
+    ELOOP for one that ends in a symlink, and ENOTDIR for one through a symlink.
+    """
+    if not links:
+        if given.is_absolute() or ".." in given.parts:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        directory = open_without_links(str(given.parent), str(root))
+        stack.callback(os.close, directory)
+        fd = os.open(given.name or ".", flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+        stack.callback(os.close, fd)
+        return fd, root.resolve() / given
     flags |= os.O_CLOEXEC
     if not _has_openat2():
         real = (root / given).resolve()
@@ -351,5 +370,5 @@ def errors_of(path: str) -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.EXDEV:
             raise _outside(path) from error
-        code = _CODES.get(error.errno or 0, ErrorCode.TOOL_FAILED)
-        raise ToolError(f"{quoted(path)}: {error.strerror}.", code) from error
+        said = _SAID.get(error.errno or 0, f": {error.strerror}")
+        raise ToolError(f"{quoted(path)}{said}.", _CODES.get(error.errno or 0, ErrorCode.TOOL_FAILED)) from error

@@ -10,7 +10,6 @@ from gadget_drone.disk.confined import (
     Mode,
     file_mode,
     find_whole,
-    relative_target,
     remove_file,
     replace_file,
 )
@@ -24,6 +23,8 @@ from gadget_drone.errors import ToolError
 class FileChange:
     path: str
     """As the model wrote it."""
+    target: str
+    """What it stands for."""
     before: bytes | None
     """What the file is; None: there is none."""
     after: bytes | None
@@ -39,30 +40,29 @@ def make(root: Path, changes: Sequence[FileChange], seen: SeenFiles) -> None:
     """
     changes = [change for change in changes if change.before != change.after or change.mode != AS_IT_IS]
     for change in changes:
-        if find_whole(root, change.path) != change.before:
+        if find_whole(root, change.target) != change.before:
             raise ToolError(f"{quoted(change.path)} changed at this very moment: nothing was written; try again.")
     done: list[tuple[FileChange, Mode]] = []
     try:
         for change in changes:
-            done.append((change, Mode(file_mode(root, change.path)) if change.before is not None else AS_IT_IS))
-            _make(root, change.path, change.after, change.mode)
+            done.append((change, Mode(file_mode(root, change.target)) if change.before is not None else AS_IT_IS))
+            _make(root, change.target, change.after, change.mode)
     except (ToolError, OSError) as error:
         said = error.message if isinstance(error, ToolError) else str(error)
         left = _put_back(root, done)
         raise ToolError(said + (f" Could not be put back: {', '.join(left)}." if left else "")) from error
     for change in changes:
-        target = relative_target(root, change.path)
         if change.after is None:
-            seen.forget(target)
+            seen.forget(change.target)
         else:
-            seen.note(target, change.after)
+            seen.note(change.target, change.after)
 
 
-def _make(root: Path, path: str, data: bytes | None, mode: Mode) -> None:
+def _make(root: Path, target: str, data: bytes | None, mode: Mode) -> None:
     if data is None:
-        remove_file(root, path)
+        remove_file(root, target)
     else:
-        replace_file(root, path, data, make_parents=True, mode=mode)
+        replace_file(root, target, data, make_parents=True, mode=mode)
 
 
 def _put_back(root: Path, done: Sequence[tuple[FileChange, Mode]]) -> list[str]:
@@ -70,9 +70,9 @@ def _put_back(root: Path, done: Sequence[tuple[FileChange, Mode]]) -> list[str]:
     left: list[str] = []
     for change, mode in reversed(done):
         try:
-            is_there = find_whole(root, change.path) == change.before
-            if not is_there or (mode.bits is not None and file_mode(root, change.path) != mode.bits):
-                _make(root, change.path, change.before, mode)
+            is_there = find_whole(root, change.target) == change.before
+            if not is_there or (mode.bits is not None and file_mode(root, change.target) != mode.bits):
+                _make(root, change.target, change.before, mode)
         except (ToolError, OSError):
             left.append(quoted(change.path))
     return left

@@ -5,13 +5,16 @@ program, external diff, textconv, credential helper or network runs, and the wor
 `core.worktree` says. Filters (`filter.<name>.clean` ...) of the user's own configuration do run, as git-lfs must; those
 that the repository brings along do not, and where leaving them out would change what is written, that is refused.
 
-Without a sandbox a git directory with symbolic links in it is refused: git would write through them.
+Names in an index are those of files below the work tree: git reads an index that was made by hand as it is.
+
+Without a sandbox the git directories and their objects have to be in the project, without symbolic links: git would
+print another repository, and write through a link.
 """
 
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +30,8 @@ from gadget_drone.processes.supervised import NotStarted, Supervised
 TIMEOUT_S = 120.0
 MAX_PRINTED_BYTES = 16 * 2**20
 """Of one git; more is cut off."""
+_MAX_INDEX_BYTES = 2**28
+"""Of names, which are looked at and not kept: five million."""
 FALLBACK_IDENTITY = ("Gadget", "gadget@localhost")
 """Who commits where the user has told git no name and address."""
 
@@ -47,7 +52,10 @@ _PATHSPECS = {
     "GIT_NOGLOB_PATHSPECS": "0",
     "GIT_ICASE_PATHSPECS": "0",
 }
-_DRIVER = re.compile(r"(filter|hook)\.(.+)\.[a-z0-9-]+", re.I | re.S)
+_DRIVER = re.compile(r"(filter|hook)\.(.*)\.[a-z0-9-]+", re.I | re.S)
+_ALTERNATE = "alternate: "
+_MISLEADING = re.compile(r"(?:\A|[\0/])(?:\.{0,2}|\.git)(?=[\0/]|\Z)", re.I)
+"""In names with NUL between them: a part that is empty (the first of an absolute path), `.`, `..` or `.git`."""
 _UNFINISHED = {
     "MERGE_HEAD": "merge",
     "rebase-merge": "rebase",
@@ -99,16 +107,17 @@ class Repository:
         """Names of the filters that the repository's own configuration brings along."""
 
     @classmethod
-    async def open(cls, directory: Path, start: Start, *, is_sandboxed: bool) -> "Repository":
-        """Raises GitRefused."""
+    async def open(cls, directory: Path, start: Start, *, places: Sequence[Path] | None = None) -> "Repository":
+        """`places`: the directories that its git directories and objects have to be in; None where a sandbox holds
+        git. Raises GitRefused."""
         users = await asyncio.to_thread(user_settings)
         plain = cls(directory, start, (*users, *HARMLESS))
         if not os.path.lexists(directory / ".git"):
             raise GitRefused("The project directory is no git repository.")
-        if not is_sandboxed:
-            found = (await plain.ask("rev-parse", "--absolute-git-dir", "--git-common-dir")).split("\n")
-            for git_dir in dict.fromkeys(found):
-                await asyncio.to_thread(_refuse_links, directory / git_dir)
+        if places is not None:
+            found = await plain._git_directories()
+            await asyncio.to_thread(_refuse_elsewhere, found, places)
+        await plain._refuse_misleading_index()
         listed = await plain.ask("config", "--list", "-z", "--show-scope", "--name-only")
         words = listed.split("\0")
         own: list[str] = []
@@ -117,14 +126,42 @@ class Repository:
             if (driver := _DRIVER.fullmatch(name)) is None:
                 continue
             kind, called = driver[1].lower(), driver[2]
+            shown = called or "(empty name)"
             if kind == "hook":
                 off.append((f"hook.{called}.enabled", "false"))
-            elif scope not in ("system", "command") and called not in own:
+            elif scope not in ("system", "command") and shown not in own:
                 # The user's own come by the command; the repository's of the same name are listed once more.
-                own.append(called)
+                own.append(shown)
                 off += [(f"filter.{called}.{key}", "") for key in ("clean", "smudge", "process")]
                 off.append((f"filter.{called}.required", "false"))
         return cls(directory, start, (*users, *HARMLESS, *off), own)
+
+    async def _git_directories(self) -> list[Path]:
+        """Where git keeps and finds everything. Raises GitRefused."""
+        said = (await self.ask("rev-parse", "--absolute-git-dir", "--git-common-dir")).split("\n")
+        if len(said) != 2:
+            raise GitRefused("The path of the git directory has a line end in it.")
+        found = [self._directory / path for path in dict.fromkeys(said)]
+        if os.path.lexists(found[-1] / "objects/info/alternates"):
+            lines = (await self.ask("count-objects", "-v")).split("\n")
+            # A path with odd characters is quoted: no such directory is in the project.
+            found += [self._directory / line.removeprefix(_ALTERNATE) for line in lines if line.startswith(_ALTERNATE)]
+        return found
+
+    async def _refuse_misleading_index(self) -> None:
+        """Raises GitRefused for a name in the index that leads elsewhere: git would read and print what is there."""
+        rest = b""
+
+        async def take(chunk: bytes) -> None:
+            nonlocal rest
+            *names, rest = (rest + chunk).split(b"\0")
+            refuse_misleading(map(os.fsdecode, names))
+
+        ran = await self.run(("ls-files", "-z"), take, max_bytes=_MAX_INDEX_BYTES)
+        if ran.is_cut:
+            raise GitRefused("The index has too many names.")
+        if ran.status != 0:
+            raise GitRefused(f"git ls-files failed: {ran.last_words}")
 
     async def ask(self, *arguments: str, given: str = "") -> str:
         """What git prints, without the last newline. Raises GitRefused when it fails, or prints too much."""
@@ -147,6 +184,7 @@ class Repository:
         *,
         given: bytes = b"",
         identity: tuple[str, str] | None = None,
+        max_bytes: int = MAX_PRINTED_BYTES,
     ) -> Ran:
         """Runs one git; `given` is its input. Raises GitRefused when it does not start or end."""
         env = git_environment(self._settings) | _PATHSPECS
@@ -175,7 +213,7 @@ class Repository:
                     errors.close()
                     tail = asyncio.create_task(_end_of(complained))
                     try:
-                        return await _ended(running, arguments[0], printed, take, tail)
+                        return await _ended(running, arguments[0], _pump(printed, take, max_bytes), tail)
                     finally:
                         complaining.close()  # ends the task
                         await asyncio.wait({tail})
@@ -244,16 +282,12 @@ class Repository:
 
 
 async def _ended(
-    running: Supervised,
-    command: str,
-    printed: asyncio.StreamReader,
-    take: Callable[[bytes], Awaitable[None]],
-    tail: asyncio.Task[str],
+    running: Supervised, command: str, printing: Coroutine[None, None, bool], tail: asyncio.Task[str]
 ) -> Ran:
     """Waits for git's end, and ends it in time, with all that it started. Raises GitRefused."""
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            if await _pump(printed, take):
+            if await printing:
                 return Ran(0, "", is_cut=True)
             ended = await running.ended()
             return Ran(ended.status, await tail)
@@ -267,9 +301,8 @@ async def _ended(
         await running.kill()
 
 
-async def _pump(stream: asyncio.StreamReader, take: Callable[[bytes], Awaitable[None]]) -> bool:
-    """Whether there was more than may be taken."""
-    left = MAX_PRINTED_BYTES
+async def _pump(stream: asyncio.StreamReader, take: Callable[[bytes], Awaitable[None]], left: int) -> bool:
+    """Whether there was more than may be taken: `left` bytes."""
     while chunk := await stream.read(CHUNK_BYTES):
         await take(chunk[:left])
         left -= len(chunk)
@@ -290,15 +323,37 @@ def _is_plain_directory(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink() and not os.path.lexists(path / ".git")
 
 
-def _refuse_links(git_dir: Path) -> None:
-    """Raises GitRefused for a symbolic link that git would follow when it writes. Blocks."""
-    for folder, names, files in os.walk(git_dir):
-        for name in (*names, *files):
-            path = os.path.join(folder, name)
-            if os.path.islink(path):
-                raise GitRefused(
-                    f"{path} is a symbolic link, and git would write through it: remove it, or install bubblewrap, in "
-                    "whose sandbox git may follow it."
-                )
-        if os.path.basename(folder) == "objects":
-            names.clear()  # what is in them has names made of hashes, and is not written again
+def refuse_misleading(names: Iterable[str]) -> None:
+    """Raises GitRefused for a file's name that git never makes: it may lead out of the project, or past a rule."""
+    listed = list(names)
+    if listed and _MISLEADING.search("\0".join(listed)):
+        name = next(filter(_MISLEADING.search, listed))
+        raise GitRefused(f"The repository lists a file {name!r:.100}, which git never does: somebody made it by hand.")
+
+
+def _refuse_elsewhere(directories: Sequence[Path], places: Sequence[Path]) -> None:
+    """Raises GitRefused for a directory outside of `places`, and for a symbolic link in one. Blocks."""
+    inside = [Path(os.path.realpath(place)) for place in places]
+    for directory in directories:
+        real = Path(os.path.realpath(directory))
+        if not any(real.is_relative_to(place) for place in inside):
+            raise GitRefused(
+                f"This repository takes what it has from {real}, outside of the project: use the shell, or install "
+                "bubblewrap, in whose sandbox git finds no more than it may."
+            )
+        _refuse_links(real)
+
+
+def _refuse_links(directory: Path) -> None:
+    """Raises GitRefused for a symbolic link: git would read through it, and write. Blocks."""
+    waiting = [str(directory)]
+    while waiting:
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_symlink():
+                    raise GitRefused(
+                        f"{entry.path} is a symbolic link, and git would write through it: remove it, or install "
+                        "bubblewrap, in whose sandbox git may follow it."
+                    )
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)

@@ -31,6 +31,8 @@ HARMLESS: Settings = (
     ("commit.gpgSign", "false"),
     ("tag.gpgSign", "false"),
     ("log.showSignature", "false"),
+    ("log.diffMerges", "separate"),  # `remerge` merges again, with the repository's merge drivers
+    ("status.submoduleSummary", "false"),  # it starts git in submodules
     ("gpg.program", "false"),
     ("gpg.ssh.program", "false"),
     ("gpg.x509.program", "false"),
@@ -43,7 +45,7 @@ HARMLESS: Settings = (
 """For a repository that nobody vouches for: no hook, pager, editor, fsmonitor, signature program, credential helper."""
 
 _OF_THE_USER = re.compile(
-    r"user\.(name|email)|core\.(autocrlf|eol|safecrlf|excludesfile|attributesfile)|filter\..+\.(clean|smudge|process|required)",
+    r"user\.(name|email)|core\.(autocrlf|eol|safecrlf|excludesfile|attributesfile)|filter\..*\.(clean|smudge|process|required)",
     re.I | re.S,
 )
 """What of the user's own configuration decides what a commit has in it. The rest may hold keys, or run programs."""
@@ -105,6 +107,12 @@ def user_files() -> list[str]:
     named = [value for name, value in user_settings() if name in ("core.excludesfile", "core.attributesfile")]
     places = [*(os.path.expanduser(path) for path in named), f"{base}/git/ignore", f"{base}/git/attributes"]
     return [place for place in places if os.path.isabs(place) and os.path.isfile(place)]
+
+
+def user_ignored() -> str | None:
+    """The user's own file of what git ignores everywhere, whether it exists or not; None: an empty setting, none."""
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.expanduser(dict(user_settings()).get("core.excludesfile", f"{base}/git/ignore")) or None
 
 
 @lru_cache(1)

@@ -49,23 +49,21 @@ class _Level:
     level: PermissionLevel
     unheld: ScopedRule | None
     """A rule about files that nothing holds while a command runs."""
+    is_sandboxed: bool
 
 
 def decide(accesses: Sequence[Access], policy: Policy, *, is_sandboxed: bool = False) -> Ruling:
     """Without accesses: allowed. `is_sandboxed`: whether commands run in a sandbox, which holds what is denied."""
     rules = (*built_in_rules(policy.level), *policy.all_rules)
     about_files = (r for r in policy.all_rules if r.capability in _FILES and r.decision is not Decision.ALLOW)
-    level = _Level(policy.level, None if is_sandboxed else next(about_files, None))
+    level = _Level(policy.level, None if is_sandboxed else next(about_files, None), is_sandboxed)
     verdicts = tuple(_verdict(access, rules, level) for access in accesses)
     return Ruling(max((v.decision for v in verdicts), key=_STRICTNESS.index, default=Decision.ALLOW), verdicts)
 
 
 def only_read(accesses: Sequence[Access]) -> bool:
     """Whether a call with these accesses is known to change nothing: there are some, and each only reads."""
-    return bool(accesses) and all(
-        access.capability is Capability.READ or (access.capability is Capability.EXECUTE and access.only_reads)
-        for access in accesses
-    )
+    return bool(accesses) and all(access.capability is Capability.READ or access.only_reads for access in accesses)
 
 
 def allows_network(policy: Policy) -> bool:
@@ -94,6 +92,10 @@ def _patterns(rules: Iterable[ScopedRule], capability: Capability, decisions: Se
 
 
 def _verdict(access: Access, rules: Iterable[ScopedRule], level: _Level) -> Verdict:
+    by_level, because = _by_level(access, level)
+    if _is_gits_reading(access) and by_level is Decision.ALLOW:
+        # Rules about git are about changes; what it reads is judged beside, as files.
+        return Verdict(access=access, decision=by_level, because=because)
     perhaps: ScopedRule | None = None
     found: dict[Decision, ScopedRule] = {}
     for rule in rules:
@@ -110,7 +112,6 @@ def _verdict(access: Access, rules: Iterable[ScopedRule], level: _Level) -> Verd
             return _stricter(access, level, Decision.ASK, perhaps, _doubt(access, perhaps))
         if decision in found:
             return _stricter(access, level, decision, found[decision], _ruled(found[decision]))
-    by_level, because = _by_level(access, level)
     if (allowing := found.get(Decision.ALLOW)) is not None and by_level is Decision.ASK:
         return Verdict(access=access, decision=Decision.ALLOW, rule=allowing, because=_ruled(allowing))
     return Verdict(access=access, decision=by_level, because=because)
@@ -161,6 +162,13 @@ def _by_level(access: Access, at: _Level) -> tuple[Decision, str]:
         return Decision.ASK, f"{said} asks before reading outside of the project."
     if capability is Capability.EXECUTE and access.only_reads:
         return Decision.ALLOW, "This command changes nothing by itself."
+    if _is_gits_reading(access):
+        if at.is_sandboxed:
+            return Decision.ALLOW, f"{said} allows reading."
+        why = "for there is no sandbox here to hold what a repository may make git run"
+        if level is PermissionLevel.PLAN:
+            return Decision.DENY, f"{said} refuses git, {why}."
+        return Decision.ASK, f"{said} asks before git, {why}."
     if level is PermissionLevel.PLAN:
         return Decision.DENY, f"{said} refuses {_NAMES[capability]}: it only reads."
     if capability is Capability.WRITE and access.target == CHANGED_BY_GIT:
@@ -168,6 +176,11 @@ def _by_level(access: Access, at: _Level) -> tuple[Decision, str]:
     if capability is Capability.WRITE and level is PermissionLevel.AUTO_EDIT and _is_inside(access.target):
         return Decision.ALLOW, f"{said} allows changing files."
     return Decision.ASK, f"{said} asks before {_NAMES[capability]}."
+
+
+def _is_gits_reading(access: Access) -> bool:
+    """Whether the git tool only looks at the repository."""
+    return access.capability is Capability.GIT and access.only_reads
 
 
 def _is_inside(target: str) -> bool:

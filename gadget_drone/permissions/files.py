@@ -29,6 +29,7 @@ _SQUEEZE = names("gzip bzip2 xz gunzip bunzip2 unxz lzma unlzma")
 _AFTER_ONE = frozenset({"chmod", "chown", "chgrp", "setfacl"})
 _COPIES = frozenset({"cp", "ln", "install", "link", "mv", "rsync", "scp"})
 _SEARCHES = frozenset({"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "jq", "yq"})
+_LISTS = frozenset({"ls", "dir", "du", "tree"})
 _DEEP = frozenset({"mv", "rg", "ag", "ack", "du", "tree", "tar", "zip", "rsync", "ln"})
 """These reach what is below a directory; others do with -r."""
 _MAY_GO_DEEP = frozenset(
@@ -100,7 +101,7 @@ def files_of(words: Sequence[Word]) -> Iterator[Named]:
             yield Named(_READ, word, is_deep)
     elif name in _READS:
         for word in operands:
-            yield Named(_READ, word, is_deep, is_sure=name != "find")
+            yield Named(_READ, word, is_deep, is_sure=name != "find", only_names=name in _LISTS)
         if name in ("uniq", "xxd"):
             yield from (Named(_WRITE, word) for word in operands[-1:] if len(operands) > 1)
     elif name in SHELLS:

@@ -14,3 +14,5 @@ class Named:
     """All that is below it, too."""
     is_sure: bool = True
     """Not sure: only if there is such a file."""
+    only_names: bool = False
+    """It prints what files are called, not what is in them."""

@@ -4,6 +4,7 @@ Both take time in proportion to the product of the two lengths at most: patterns
 `wide` is for rules that deny or ask; it does not tell A from a, for there are file systems that do not.
 """
 
+import os
 import posixpath
 import re
 import string
@@ -92,7 +93,15 @@ def _paths_meet(pattern: str, path: str, *, wide: bool, is_glob: bool) -> bool:
         pattern, path = (unicodedata.normalize("NFC", text) for text in (pattern, path))
         if "[" in pattern and _names_of_paths_meet(pattern, path, wide=True, folds=False, is_glob=is_glob):
             return True  # [!A-Z] is about the letter case
+        if "?" in pattern and not path.isascii():  # ß is one letter, and folded two
+            one_by_one = (_folded_one_by_one(text) for text in (pattern, path))
+            if _names_of_paths_meet(*one_by_one, wide=True, folds=False, is_glob=is_glob):
+                return True
     return _names_of_paths_meet(pattern, path.casefold() if wide else path, wide=wide, folds=wide, is_glob=is_glob)
+
+
+def _folded_one_by_one(text: str) -> str:
+    return "".join(folded if len(folded := char.casefold()) == 1 else char for char in text)
 
 
 def _names_of_paths_meet(pattern: str, path: str, *, wide: bool, folds: bool, is_glob: bool) -> bool:
@@ -101,6 +110,7 @@ def _names_of_paths_meet(pattern: str, path: str, *, wide: bool, folds: bool, is
     if wide and len(wanted) > 1 and wanted[-1] == "**":
         wanted = wanted[:-1]
     is_below = path.endswith("/") and path != "/"
+    path = _spelled(path, starts, wide=wide)
     outside = is_outside(path)
     if outside and not (is_anywhere and wide) and not path.startswith(starts or "\0"):
         return False
@@ -124,6 +134,15 @@ def _names_of_paths_meet(pattern: str, path: str, *, wide: bool, folds: bool, is
         if not states:
             return False
     return len(wanted) in states or (is_below and bool(states))
+
+
+def _spelled(path: str, starts: str, *, wide: bool) -> str:
+    """A path in the home as the pattern spells it: `~/x`, or absolute."""
+    home = os.path.expanduser("~").rstrip("/")
+    home = home.casefold() if wide else home
+    if starts == "/" and path.startswith("~/"):
+        return home + path[1:]
+    return f"~{path[len(home) :]}" if starts == "~/" and home and path.startswith(f"{home}/") else path
 
 
 def _closed(states: set[int], wanted: list[str]) -> set[int]:

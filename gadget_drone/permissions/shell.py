@@ -8,15 +8,18 @@ them. A program may do what its rules do not say: `make` runs what its file says
 what holds a program is the sandbox.
 """
 
+import fnmatch
 import os
 import re
 from collections.abc import Iterator, Sequence
-from glob import iglob
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 
 from gadget_api.permissions import Access, Capability
+from gadget_drone.permissions.built_in import SECRETS
+from gadget_drone.permissions.covered import Covered
 from gadget_drone.permissions.files import files_of
+from gadget_drone.permissions.fitting import is_no_secret
 from gadget_drone.permissions.named import Named
 from gadget_drone.permissions.names import names
 from gadget_drone.permissions.patterns import ANY_OF, CHANGED_BY_GIT, LINKED, UNKNOWN, UNREADABLE, normal_path
@@ -39,10 +42,17 @@ _MAX_ACCESSES = 400
 _MAX_WORDS = 2000
 _MAX_DIRECTORIES = 8
 _MAX_LINKS = 40
-_MAX_GLOBBED = 2000
+_MAX_VISITED = 5000
+"""Entries of directories that one line is looked up in: 0.2 s at most. Links to `.` make endlessly many."""
+_MAX_PATTERN = 1000
+_PATH_MAX = 4096
+"""Linux opens no longer path."""
 _NO_FILES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero"})
 _INPUT = re.compile(r"/dev/(stdin|fd/.*)|/proc/.*/fd/.*", re.S)
 """What stands there is known when it is read."""
+_OF_PROCESS = re.compile(r"/dev/fd|/proc/(self|thread-self|[0-9]+|[^/]*[*?\[][^/]*)(/|$)", re.ASCII)
+"""Its directory, its root, its open files: they are others for the command than for us."""
+_IN_PATTERN = re.compile(r"[*?\[]")
 _NETWORK = names("curl wget ssh scp sftp ftp telnet nc ncat netcat rsync ping http https xh aria2c")
 _TAKES_HOST = frozenset({"ssh", "telnet", "ping", "ftp", "sftp"})
 _CHANGES_DIRECTORY = re.compile(r"\b(cd|pushd|popd)\b")
@@ -63,11 +73,15 @@ def accesses_of(command: str, project_dir: Path, *, is_sandboxed: bool = False) 
     found.script(command, 0)
     if command.startswith(UNREADABLE):
         found.accesses.pop(Access(capability=Capability.EXECUTE, target="unreadable"), None)  # the mark itself
-    if (
-        files := files_only_read(command, found.root, trusts_git=is_sandboxed)
-    ) is not None and not found.is_unreadable():
-        found.only_reads(files)
+    if not found.is_unreadable():
+        files = files_only_read(command, found.root, trusts_git=is_sandboxed)
+        if files is not None:
+            found.only_reads(files)
     return tuple(found.accesses) or (Access(capability=Capability.EXECUTE, target=command[:_MAX_SHOWN]),)
+
+
+class _TooMany(Exception):
+    """More than _MAX_VISITED entries."""
 
 
 class _Found:
@@ -78,6 +92,8 @@ class _Found:
         """Where the commands may run, relative to the project or absolute."""
         self._is_lost = False
         """Whether they may run elsewhere, too."""
+        self._visited = 0
+        self._secrets = Covered(rule.pattern for rule in SECRETS)
         self.accesses: dict[Access, None] = {}
 
     def script(self, text: str, nesting: int) -> None:
@@ -201,11 +217,13 @@ class _Found:
         word = named.word
         if word.text in _NO_FILES or word.text == "" or "\0" in word.text:
             return
-        is_hidden_glob = re.search(r"(^|/)\.[^/]*[*?\[]|[*?\[][^/]*\.\.", word.text)
-        if word.certainty is Certainty.UNKNOWN or (word.certainty is Certainty.GLOB and is_hidden_glob):
+        is_long = len(word.text) >= (_MAX_PATTERN if word.certainty is Certainty.GLOB else _PATH_MAX)
+        if is_long and not named.is_sure:
+            return
+        if word.certainty is Certainty.UNKNOWN or is_long or (word.certainty is Certainty.GLOB and _is_odd(word.text)):
             is_git = UNKNOWN + word.text == CHANGED_BY_GIT
             if named.is_sure or not is_git or self._is_in_repository():
-                self._add(named.capability, UNKNOWN + word.text)
+                self._unknown(named.capability, word.text)
             return
         # A quoted tilde is a plain name: both are judged.
         texts = dict.fromkeys((word.text, self._expanded(word.text)))
@@ -213,37 +231,92 @@ class _Found:
             path = os.path.join(self.root, directory, text)
             if word.certainty is Certainty.GLOB:
                 if named.is_sure:
-                    self._glob(named.capability, path)
+                    self._glob(named, path)
                 continue
             if not named.is_sure and not _exists(path):
                 continue
             self._path(named, path)
         if self._is_lost and not word.text.startswith("/"):
-            self._add(named.capability, UNKNOWN + word.text)
+            self._unknown(named.capability, word.text)
+
+    def _unknown(self, capability: Capability, text: str) -> None:
+        self._add(capability, UNKNOWN + text[:_MAX_SHOWN])
 
     def _path(self, named: Named, path: str) -> None:
+        if _is_of_process(path):
+            return self._unknown(named.capability, path)
         # Where the text leads and where the links lead: `ln -s` must not make another file of it.
         for found in dict.fromkeys((self._relative(os.path.normpath(path)), self._relative(os.path.realpath(path)))):
             is_deep = named.is_deep and not os.path.isfile(path)
             self._add(named.capability, f"{found.rstrip('/')}/" if is_deep else found)
+        self._a_secret_of(named, [os.path.realpath(path)] if named.is_deep else [])
 
     def _is_in_repository(self) -> bool:
         """Whether git may find a repository where the commands run: without one it has no stash."""
         places = [Path(self.root, directory) for directory in self._directories]
         return self._is_lost or any(_exists(str(at / ".git")) for place in places for at in (place, *place.parents))
 
-    def _glob(self, capability: Capability, path: str) -> None:
-        fixed = re.split(r"[*?\[]", path)[0].rpartition("/")[0]
-        for start in dict.fromkeys((os.path.normpath(fixed), os.path.realpath(fixed))):
-            self._add(capability, ANY_OF + self._relative(os.path.normpath(start + path[len(fixed) :])))
-        for number, found in enumerate(iglob(path)):
-            if number >= _MAX_GLOBBED:
-                return self._add(capability, UNKNOWN + self._relative(path))
-            real = os.path.realpath(found)
-            if real != os.path.join(os.path.realpath(os.path.dirname(found)), os.path.basename(found)) or (
-                not f"{real}/".startswith(f"{self.root}/")
-            ):
-                self._add(capability, self._relative(real))  # a link
+    def _glob(self, named: Named, path: str) -> None:
+        fixed = _IN_PATTERN.split(path)[0].rpartition("/")[0]
+        real_start, rest = os.path.realpath(fixed or "/"), path[len(fixed) :]
+        below = "/" if named.is_deep else ""
+        for start in dict.fromkeys((os.path.normpath(fixed or "/"), real_start)):
+            target = self._relative(os.path.normpath(start + rest)).rstrip("/")
+            self._add(named.capability, f"{ANY_OF}{target}{below}")
+        try:
+            # In the root of the file system a pattern may name /proc.
+            if real_start == "/" or _is_of_process(path):
+                raise _TooMany
+            found = self._globbed(real_start, rest.strip("/").split("/"))
+            links = [os.path.realpath(path) for path, is_linked in found if is_linked]
+            for real in links:
+                self._add(named.capability, self._relative(real) + ("" if os.path.isfile(real) else below))
+            self._a_secret_of(named, [*(path for path, _ in found), *links])
+        except _TooMany:
+            self._unknown(named.capability, self._relative(path))
+
+    def _a_secret_of(self, named: Named, files: Sequence[str]) -> None:
+        """Adds the first likely secret among `files`, which a pattern fits, or below them: the rules of the built-in
+        secrets are about names that are known."""
+        if named.capability is not Capability.READ or named.only_names:
+            return
+        waiting = [(path, named.is_deep and os.path.isdir(path)) for path in files]
+        while waiting:
+            path, is_tree = waiting.pop()
+            target = self._relative(path)
+            if self._secrets.covers(target) and not is_no_secret(target):
+                return self._add(Capability.READ, target)
+            if is_tree:
+                below = _entries_of(path)
+                self._visited += len(below) + 1
+                if self._visited > _MAX_VISITED:
+                    return self._unknown(Capability.READ, target)
+                waiting += [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in below]
+
+    def _globbed(self, directory: str, names: Sequence[str]) -> list[tuple[str, bool]]:
+        """The files below `directory` that a pattern, of `names`, may fit, and whether a link leads there. Raises
+        _TooMany, also for a link of which it is not known where it leads."""
+        found = [(directory, False)]
+        for name in names:
+            above, found = found, []
+            # A bracket may be quoted, or mean something else to another shell.
+            head, bracket, _ = name.partition("[")
+            pattern = re.compile(fnmatch.translate(head + "*" if bracket else head))
+            for place, is_linked in above:
+                if _IN_PATTERN.search(name):
+                    entries = [(entry.name, entry.is_symlink()) for entry in _entries_of(place)]
+                else:
+                    entries = [(name, os.path.islink(f"{place}/{name}"))] if _exists(f"{place}/{name}") else []
+                self._visited += len(entries) + 1
+                if self._visited > _MAX_VISITED:
+                    raise _TooMany
+                for entry, is_link in entries:
+                    if pattern.match(entry) and (name == entry or not entry.startswith(".")):
+                        here = f"{place}/{entry}"
+                        if is_link and _is_of_process(here):
+                            raise _TooMany
+                        found.append((here, is_linked or is_link))
+        return found
 
     def _expanded(self, text: str) -> str:
         return os.path.expanduser(text) if text == "~" or text.startswith("~/") else text
@@ -271,6 +344,46 @@ def _shown(assignments: Sequence[tuple[str, Word]]) -> str:
         for name, value in assignments
         if not HARMLESS_VARIABLES.fullmatch(name)
     )
+
+
+def _is_odd(pattern: str) -> bool:
+    """Whether it may name hidden files, or goes back up from what it names: what is above is known when it runs."""
+    found = _IN_PATTERN.search(pattern)
+    return found is not None and (
+        ".." in pattern[found.end() :] or re.search(r"(^|/)\.[^/]*[*?\[]", pattern) is not None
+    )
+
+
+def _is_of_process(path: str) -> bool:
+    """Whether an absolute path leads through what is another file for each process."""
+    waiting, at = path.split("/")[::-1], ""
+    links = 0
+    while waiting:
+        name = waiting.pop()
+        if name == "..":
+            at = at.rpartition("/")[0]
+        elif name not in ("", "."):
+            at = f"{at}/{name}"
+            if _OF_PROCESS.match(at):
+                return True
+            try:
+                target = os.readlink(at)
+            except (OSError, ValueError):
+                continue
+            links += 1
+            if links > _MAX_LINKS:
+                return False  # the kernel follows no more
+            at = "" if target.startswith("/") else at.rpartition("/")[0]
+            waiting += target.split("/")[::-1]
+    return False
+
+
+def _entries_of(directory: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as entries:
+            return list(islice(entries, _MAX_VISITED))
+    except (OSError, ValueError):
+        return []
 
 
 def _exists(path: str) -> bool:

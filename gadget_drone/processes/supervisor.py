@@ -221,7 +221,8 @@ def _supervise(
             if number == signal.SIGKILL or not is_told:
                 _signal_all(command, number)
                 is_told = True
-            time.sleep(_LOOK_EVERY_S)
+            if select.select([child_ended], [], [], _LOOK_EVERY_S)[0]:
+                os.read(child_ended, 512)
 
 
 def _in_streams(output: int, errors: int, stdin: Sequence[int]) -> list[tuple[int, ...]]:

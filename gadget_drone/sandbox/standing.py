@@ -29,6 +29,7 @@ from typing import IO
 from gadget_drone.disk.links import Identity, identity_without_links, open_without_links
 from gadget_drone.git.settings import Settings, below, user_files, user_settings
 from gadget_drone.processes.environment import child_environment
+from gadget_drone.processes.ripgrep import find_ripgrep
 from gadget_drone.processes.supervised import Namespaces, NotStarted, Supervised, Supervisor
 from gadget_drone.sandbox.known import KnownRepositories
 from gadget_drone.sandbox.wrap import Mount, Plan, Wrapping, look_at_machine, wrap
@@ -77,7 +78,8 @@ class Standing:
 
     def __init__(self, workspace_dir: Path, shown: Sequence[str] = ()) -> None:
         self._workspace_dir = workspace_dir
-        self._shown = shown
+        ripgrep = find_ripgrep()  # which the tools run in it
+        self._shown = shown if ripgrep is None else (*shown, ripgrep)
         self._users_git: tuple[Settings, list[str]] | None = None
         """What a command's git is told, as the user's home is not there: settings, and the files that they name."""
         self._repositories = KnownRepositories(workspace_dir)

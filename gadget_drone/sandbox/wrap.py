@@ -1,8 +1,8 @@
 """The sandbox that bubblewrap makes, and commands run in (`standing.py`).
 
 A command sees the programs of the system (`machine.py`), read-only, and nothing else of the machine. It may change its
-project, a home of its own and a /tmp of its own, which the commands of one workspace share. What is empty in it is
-read-only too, for the sandbox stands for more than one command. In the git directories of the project, what git runs
+project, and a home and a /tmp that only the commands of this project share. What is empty in it is read-only too, for
+the sandbox stands for more than one command. In the git directories of the project, what git runs
 later outside of the sandbox stays as it is (`repositories.py`).
 
 Facts it rests on (bubblewrap 0.8): as root it is no sandbox unless all capabilities are dropped; a read-only
@@ -23,8 +23,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from urllib.parse import quote
 
-from gadget_drone.disk.links import is_git_directory, let_in, open_without_links
+from gadget_drone.disk.links import give_back, is_git_directory, let_in, open_without_links
 from gadget_drone.sandbox.machine import SYSTEM, is_in, make_own, own_state, private_places, toolchains
 from gadget_drone.sandbox.repositories import (
     COMMON,
@@ -40,7 +41,8 @@ _LEADS_OUT = frozenset({"DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "SSH_AGENT_PID", 
 _WHERE = "/usr/bin:/bin:/usr/local/bin:/run/wrappers/bin:/run/current-system/sw/bin"
 HOME = "home"
 TEMPORARY = "tmp"
-"""In the workspace's `.gadget/`: what /tmp is for commands."""
+"""In the workspace's `.gadget/`: for each project a directory that is the home, or /tmp, for its commands. With one for
+all, a command of a project could write what the commands of another one run, such as `~/.gitconfig`."""
 _NOTHING = "/dev/null"
 _MAX_ARGUMENTS = 2_000
 """A mount is three or four. For each mount bubblewrap reads all of them: on a busy machine 600 took 1.7 s, 1,000 3.4 s
@@ -130,23 +132,29 @@ def _show_machine(
     plan: "Plan", env: Mapping[str, str], home: str, project: str, workspace: str, shown: Iterable[str]
 ) -> None:
     """The home and the /tmp of commands, programs, and what the drone's owner names."""
-    own = f"{workspace}/.gadget"
-    for name in (HOME, TEMPORARY):
-        make_own(f"{own}/{name}")
+    own_home, own_tmp = (f"{workspace}/.gadget/{name}/{_named_after(project, workspace)}" for name in (HOME, TEMPORARY))
+    for directory in (own_home, own_tmp):
+        make_own(os.path.dirname(directory))
+        make_own(directory)
     for place in ("/tmp", "/var/tmp"):
-        plan.bind(f"{own}/{TEMPORARY}", place)
+        plan.bind(own_tmp, place)
     elsewhere = [*shown, *(tool for tool in toolchains(env, home) if not _leads_into(tool, workspace))]
-    if home != "/" and not is_in(project, own):
-        plan.bind(f"{own}/{HOME}", home)
-        plan.own_home = f"{own}/{HOME}", home
+    if home != "/" and not is_in(project, f"{workspace}/.gadget"):
+        plan.bind(own_home, home)
+        plan.own_home = own_home, home
         plan.watch(home)
-        _pin(plan, f"{own}/{HOME}", home, project, (*elsewhere, *map(os.path.realpath, elsewhere)))
+        _pin(plan, own_home, home, project, (*elsewhere, *map(os.path.realpath, elsewhere)))
     for place in elsewhere:
         plan.show_real(place)
     visible = (*SYSTEM, *map(os.path.realpath, elsewhere))
     for place in (*own_state(os.environ), workspace):
         if is_in(place, *visible):
             plan.hide(place)
+
+
+def _named_after(project: str, workspace: str) -> str:
+    """A directory's name that stands for the project's path below the workspace; no other path gives the same."""
+    return "%workspace" if project == workspace else quote(os.fsencode(os.path.relpath(project, workspace)), safe="")
 
 
 def _pin(plan: "Plan", own_home: str, home: str, project: str, places: Iterable[str]) -> None:
@@ -300,7 +308,6 @@ class Plan:
         real = os.path.realpath(path)
         self.show(real)
         if os.path.exists(real) and not is_in(path, *self._bound):
-            self.clear_way(path)
             self._options += ["--symlink", real, path]
 
     def bind(self, source: str, place: str) -> None:
@@ -338,20 +345,31 @@ class Plan:
         self._note(Mount(place, source, is_read_only))
 
     def clear_way(self, place: str) -> None:
-        """Moves aside what a command has put into its home where a mount has to be: bubblewrap would fail or follow."""
+        """Moves aside what a command has put into its home where a mount has to be: bubblewrap would fail or follow.
+        Gives back the rights that it has taken from the directories on the way. By descriptors, for a command that runs
+        may put a link in the place of any directory meanwhile."""
         if self.own_home is None or place == self.own_home[1] or not is_in(place, self.own_home[1]):
             return
-        directory, *names = self.own_home[0], *place.removeprefix(self.own_home[1]).strip("/").split("/")
-        for number, name in enumerate(names):
-            directory = f"{directory}/{name}"
-            try:
-                mode = os.lstat(directory).st_mode
-            except FileNotFoundError:
-                return
-            is_last = number == len(names) - 1
-            if not (stat.S_ISDIR(mode) or (is_last and stat.S_ISREG(mode))):
-                os.rename(directory, f"{directory}.moved-{secrets.token_hex(4)}")
-                return
+        names = place.removeprefix(self.own_home[1]).strip("/").split("/")
+        directory = open_without_links(self.own_home[0])
+        try:
+            for number, name in enumerate(names):
+                give_back(directory)
+                try:
+                    below = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=directory)
+                except FileNotFoundError:
+                    return
+                above, directory = directory, below
+                try:
+                    mode = os.fstat(below).st_mode
+                    is_last = number == len(names) - 1
+                    if not (stat.S_ISDIR(mode) or (is_last and stat.S_ISREG(mode))):
+                        aside = f"{name}.moved-{secrets.token_hex(4)}"
+                        return os.rename(name, aside, src_dir_fd=above, dst_dir_fd=above)
+                finally:
+                    os.close(above)
+        finally:
+            os.close(directory)
 
     def _note(self, mount: Mount) -> None:
         self._paths[mount.place] = None

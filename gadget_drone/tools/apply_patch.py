@@ -15,7 +15,6 @@ from gadget_drone.disk.confined import (
     file_mode,
     find_whole,
     is_symlink,
-    relative_target,
 )
 from gadget_drone.editing.begin_patch import BEGIN, parse_begin_patch
 from gadget_drone.editing.changes import FileChange, diff_of, make
@@ -90,6 +89,8 @@ def _parsed(patch: str) -> list[FilePatch]:
 @dataclass
 class _File:
     path: str
+    target: str
+    """What it stands for."""
     before: bytes | None
     now: bytes | None
     """With what the patch has done to it so far."""
@@ -109,11 +110,11 @@ class _Plan:
 
     def file(self, path: str) -> _File:
         root = self.context.project_dir
-        check_writable(root, path)
-        target = relative_target(root, path)
+        target = self.context.target(path)
+        check_writable(root, target)
         if target not in self.files:
-            data = find_whole(root, path)
-            self.files[target] = _File(path, data, data)
+            data = find_whole(root, target)
+            self.files[target] = _File(path, target, data, data)
         return self.files[target]
 
     def add(self, patch: FilePatch) -> None:
@@ -132,7 +133,7 @@ class _Plan:
             if rest:
                 raise ToolError(f"{quoted(patch.path)} has more in it than the patch deletes: read it again.")
         elif not file.gained:
-            seen = self.context.seen.get(relative_target(self.context.project_dir, patch.path))
+            seen = self.context.seen.get(file.target)
             if seen is not None and file.now is not None and not seen.is_of(file.now):
                 raise ToolError(
                     f"{quoted(patch.path)} changed on disk since you read it: read it before you delete it."
@@ -158,7 +159,7 @@ class _Plan:
             raise ToolError(f"{quoted(move_to)} is there already: nothing can be moved there.")
         mode = file.mode
         if mode.bits is None and file.before is not None:
-            mode = replace(mode, bits=file_mode(self.context.project_dir, path))
+            mode = replace(mode, bits=file_mode(self.context.project_dir, file.target))
         target.now, target.mode, target.gained = file.now, mode, True
         file.now, file.mode = None, AS_IT_IS
         self.said.append(f"{path}: moved to {move_to}.")
@@ -181,7 +182,7 @@ class _Plan:
         # What the model has seen is the file on disk; of one that this patch has changed it knows what it did.
         seen = None
         if file.now is file.before:
-            seen = self.context.seen.get(relative_target(self.context.project_dir, patch.path))
+            seen = self.context.seen.get(file.target)
         after = reconciled(file.now, seen, change, patch.path, proves=True)
         if not check_only:
             self.said.append(after.said)
@@ -190,7 +191,7 @@ class _Plan:
     def changes(self) -> list[FileChange]:
         """What is written comes first, what is removed last."""
         changed = [
-            FileChange(file.path, file.before, file.now, file.mode)
+            FileChange(file.path, file.target, file.before, file.now, file.mode)
             for file in self.files.values()
             if file.before is not file.now or file.mode != AS_IT_IS
         ]

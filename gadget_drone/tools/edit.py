@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from gadget_api.permissions import Access, Capability
-from gadget_drone.disk.confined import check_writable, read_whole, relative_target
+from gadget_drone.disk.confined import check_writable, read_whole
 from gadget_drone.editing.changes import FileChange, diff_of, make
 from gadget_drone.editing.reconciling import reconciled
 from gadget_drone.editing.replacing import Edited, Replacement, replaced
@@ -89,13 +89,13 @@ def _edit(context: ToolContext, path: str, edits: Sequence[Edit]) -> str:
 
 
 def _planned(context: ToolContext, path: str, edits: Sequence[Edit]) -> tuple[FileChange, str]:
-    root = context.project_dir
-    data = read_whole(root, path)
-    check_writable(root, path)
+    root, target = context.project_dir, context.target(path)
+    data = read_whole(root, target)
+    check_writable(root, target)
     replacements = [Replacement(edit.old_text, edit.new_text, edit.replace_all) for edit in edits]
 
     def change(text: Text, exact: bool) -> Edited:
         return replaced(text.content, replacements, path, exact=exact)
 
-    after = reconciled(data, context.seen.get(relative_target(root, path)), change, path, proves=True)
-    return FileChange(path, data, after.data), after.said
+    after = reconciled(data, context.seen.get(target), change, path, proves=True)
+    return FileChange(path, target, data, after.data), after.said

@@ -1,18 +1,20 @@
 """The tool `git`."""
 
 import asyncio
+import os
 import re
 from collections.abc import Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from gadget_api.permissions import Access, Capability
 from gadget_drone.errors import ToolError
-from gadget_drone.git.repository import MAX_PRINTED_BYTES, GitRefused, Repository
+from gadget_drone.git.repository import MAX_PRINTED_BYTES, GitRefused, Repository, refuse_misleading
 from gadget_drone.permissions.covered import MAX_PLACES, Covered
 from gadget_drone.permissions.patterns import CHANGED_BY_GIT, normal_path, path_fits
+from gadget_drone.sandbox.repositories import linked
 from gadget_drone.tools.output import SpooledOutput
 from gadget_drone.tools.tool import SideEffect, ToolContext, ToolResult, tool
 
@@ -59,7 +61,8 @@ def _accesses(action: Action, paths: Paths, ref: str | None, name: str | None, *
             read = list(paths)
             if action == "show" and ref is not None and ":" in ref:
                 read.append(ref.partition(":")[2])
-            return [Access(capability=Capability.READ, target=path or ".") for path in read or ["."]]
+            looks = Access(capability=Capability.GIT, target=action, only_reads=True)
+            return [looks, *(Access(capability=Capability.READ, target=path or ".") for path in read or ["."])]
 
 
 @tool(effect=_effect, access=_accesses)
@@ -82,9 +85,8 @@ async def git(
     """Look at the repository, and commit. commit takes paths, all, or what is staged; hooks do not run. For anything
     else, such as push or merge, use the shell."""
     try:
-        repository = await Repository.open(
-            context.project_dir, context.start, is_sandboxed=context.sandboxed is not None
-        )
+        places = None if context.sandboxed is not None else await asyncio.to_thread(_places, context.project_dir)
+        repository = await Repository.open(context.project_dir, context.start, places=places)
         specs = [f":(literal){path}" for path in paths]
         hidden = _unasked(context.hidden, paths)
         match action:
@@ -116,6 +118,12 @@ async def git(
                 return await _switch(repository, name)
     except GitRefused as error:
         raise ToolError(error.message) from error
+
+
+def _places(project_dir: Path) -> list[Path]:
+    """The project, and the git directories of a repository that names it as its linked work tree. Blocks."""
+    real = Path(os.path.realpath(project_dir))
+    return [real, *map(Path, linked(str(real / ".git")) or ())]
 
 
 async def _status(context: ToolContext, repository: Repository, specs: Sequence[str]) -> ToolResult:
@@ -194,13 +202,16 @@ async def _switch(repository: Repository, name: str | None) -> ToolResult:
         raise ToolError("switch needs the name of a branch.")
     _refuse_own_filters(repository, "switch")
     branch = await repository.branch_name(name)
+    await _refuse_own_state(repository, "ls-files", "-z", "--", ":(top,icase).gadget")
     # Not as git guesses: it would write the configuration, and look into submodules with theirs.
     options = ("--quiet", "--no-guess", "--no-recurse-submodules", "--no-progress")
     if await repository.has_branch(branch):
+        await _refuse_own_state(repository, "ls-tree", "-z", "--name-only", f"refs/heads/{branch}")
         await repository.ask("switch", *options, branch)
         return ToolResult(f"On the branch {branch}.")
     match await repository.remote_branches(branch):
         case [remote]:
+            await _refuse_own_state(repository, "ls-tree", "-z", "--name-only", remote)
             await repository.ask("switch", *options, "--no-track", "--create", branch, remote)
             return ToolResult(f"On the new branch {branch}, made from {remote.removeprefix('refs/remotes/')}.")
         case []:
@@ -215,6 +226,13 @@ def _refuse_own_filters(repository: Repository, action: str) -> None:
             f"The repository's own configuration has filters ({', '.join(repository.own_filters)}), programs that "
             f"{action} would run or leave out: use the shell for it."
         )
+
+
+async def _refuse_own_state(repository: Repository, *listing: str) -> None:
+    """Raises ToolError where what this git lists has a `.gadget` in it: git would write or delete the drone's state."""
+    names = (await repository.ask(*listing)).split("\0")
+    if any(name.partition("/")[0].casefold() == ".gadget" for name in names):
+        raise ToolError("The branch has a .gadget of its own, and the drone's state is there: use the shell for it.")
 
 
 async def _range(repository: Repository, ref: str) -> list[str]:
@@ -233,7 +251,9 @@ async def _excluded(repository: Repository, hidden: Sequence[str], *listing: str
     covered = Covered(hidden)
     listed = (await repository.ask(*listing)).split("\0")
     start = 3 if listing[0] == "status" else 0
-    tops = dict.fromkeys(covered.top(entry[start:].rstrip("/")) for entry in listed if entry)
+    names = [entry[start:].rstrip("/") for entry in listed if entry]
+    refuse_misleading(names)  # those of a tree may be made by hand, too
+    tops = dict.fromkeys(map(covered.top, names))
     if len(tops) > MAX_PLACES:
         raise ToolError(f"More than {MAX_PLACES:,} of these files may not be read: name paths.")
     return [f":(top,exclude,literal){top}" for top in tops if top is not None]

@@ -9,8 +9,8 @@ from gadget_drone.clip import quoted
 from gadget_drone.disk.confined import real_path
 from gadget_drone.errors import ToolError
 from gadget_drone.permissions.covered import Covered
-from gadget_drone.processes.ripgrep import VISIBLE, ripgrep
 from gadget_drone.tools.access import reads_path
+from gadget_drone.tools.looking import look
 from gadget_drone.tools.path_glob import PathGlob
 from gadget_drone.tools.tool import SideEffect, ToolContext, ToolResult, tool
 
@@ -52,8 +52,8 @@ async def glob(
         return looked_at < _MAX_LOOKED_AT
 
     order = "--sortr=modified" if sort == "newest" else "--sort=path"
-    arguments = ["--files", "--null", order, *VISIBLE, *(["--", str(base)] if below else [])]
-    ran = await ripgrep(arguments, root, separator=b"\0", take=take)
+    operands = [str(base)] if below else []
+    ran = await look(context, ["--files", "--null", order], operands, separator=b"\0", take=take)
     if ran.status > 1 and not looked_at:
         raise ToolError(f"Looking for files in {quoted(path)} failed: {ran.errors.strip()[:500]}")
     lines = [*files] or ["No files."]

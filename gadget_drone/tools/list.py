@@ -10,8 +10,8 @@ from gadget_drone.clip import quoted
 from gadget_drone.disk.confined import real_path
 from gadget_drone.errors import ToolError
 from gadget_drone.permissions.covered import Covered
-from gadget_drone.processes.ripgrep import VISIBLE, ripgrep
 from gadget_drone.tools.access import reads_path
+from gadget_drone.tools.looking import look
 from gadget_drone.tools.tool import SideEffect, ToolContext, ToolResult, tool
 
 MAX_ENTRIES = 1000
@@ -50,8 +50,8 @@ async def list_(
         return seen < _MAX_FILES
 
     hidden = Covered(context.hidden).without(str(base))
-    arguments = ["--files", "--null", *VISIBLE, *(["--", str(base)] if prefix else [])]
-    ran = await ripgrep(arguments, root, separator=b"\0", take=take)
+    operands = [str(base)] if prefix else []
+    ran = await look(context, ["--files", "--null"], operands, separator=b"\0", take=take)
     if ran.status > 1 and not seen:
         raise ToolError(f"Listing {quoted(path)} failed: {ran.errors.strip()[:500]}")
     lines = await asyncio.to_thread(_lines, files, below)

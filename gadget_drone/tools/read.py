@@ -10,7 +10,7 @@ from pydantic import Field
 
 from gadget_api.permissions import Access, Capability
 from gadget_drone.clip import quoted
-from gadget_drone.disk.confined import MAX_WHOLE_FILE_BYTES, open_file, relative_target
+from gadget_drone.disk.confined import MAX_WHOLE_FILE_BYTES, open_file
 from gadget_drone.editing.text import decoded
 from gadget_drone.errors import ToolError
 from gadget_drone.tools.image import image_format, small_image
@@ -52,7 +52,8 @@ async def read(
 
 
 def _read(context: ToolContext, path: str, start: int, wanted: int | None) -> ToolResult:
-    with open_file(context.project_dir, path) as file:
+    target = context.target(path)
+    with open_file(context.project_dir, target) as file:
         size = os.fstat(file.fileno()).st_size
         beginning = file.read(_SNIFFED_BYTES)
         if size > MAX_WHOLE_FILE_BYTES:
@@ -74,7 +75,7 @@ def _read(context: ToolContext, path: str, start: int, wanted: int | None) -> To
         content = data.decode("utf-8", "replace").removeprefix("\ufeff")
         note = "[not valid UTF-8: \ufffd stands for what is not; change it with the shell]\n"
     shown = _shown(_lines(content), path, start, wanted)
-    context.seen.note(relative_target(context.project_dir, path), data)
+    context.seen.note(target, data)
     return ToolResult(shown + note)
 
 

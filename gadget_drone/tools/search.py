@@ -8,8 +8,8 @@ from pydantic import Field
 from gadget_drone.disk.confined import real_path
 from gadget_drone.errors import ToolError
 from gadget_drone.permissions.covered import Covered
-from gadget_drone.processes.ripgrep import VISIBLE, ripgrep
 from gadget_drone.tools.access import reads_path
+from gadget_drone.tools.looking import look
 from gadget_drone.tools.tool import SideEffect, ToolContext, ToolResult, tool
 
 MAX_LINES = 300
@@ -65,10 +65,9 @@ async def search(
     arguments = ["--heading", "--null", "--with-filename", "--line-number", "--sort=path", f"--context={context_lines}"]
     arguments += [f"--max-columns={_MAX_COLUMNS}", "--max-columns-preview", f"--max-filesize={_MAX_FILE_SIZE}"]
     arguments += ["--files-with-matches"] * files_only + ["--ignore-case"] * ignore_case
-    arguments += [*wanted, *VISIBLE, _NO_LINE_ENDS, "--", pattern]
-    if real != root:
-        arguments.append(str(real.relative_to(root)))
-    ran = await ripgrep(arguments, root, separator=b"\0" if files_only else b"\n", take=take)
+    operands = [pattern, *([str(real.relative_to(root))] if real != root else [])]
+    separator = b"\0" if files_only else b"\n"
+    ran = await look(context, [*arguments, *wanted, _NO_LINE_ENDS], operands, separator=separator, take=take)
     if not ran.complete:
         lines.append("[there is more: narrow it down with path, glob or a longer pattern]")
     elif ran.status > 1 and ran.errors:

@@ -25,7 +25,10 @@ from pydantic import BaseModel, ConfigDict, create_model
 from gadget_ai.client import ToolSpec
 from gadget_api.inquiries import Answer, Choice, InquiryStatus
 from gadget_api.permissions import Access, Capability
+from gadget_drone.clip import quoted
+from gadget_drone.disk.confined import relative_target
 from gadget_drone.editing.seen import SeenFiles
+from gadget_drone.errors import ToolError
 from gadget_drone.jobs.jobs import Jobs
 from gadget_drone.processes.environment import child_environment
 from gadget_drone.processes.supervised import Supervised, Supervisor
@@ -117,8 +120,21 @@ class ToolContext:
     sandboxed: Sandboxed | None = None
     allow_private: bool = False
     """Whether `fetch` may go to loopback and private addresses."""
+    targets: Mapping[str, str] | None = None
+    """Where the paths of the call lead, as they were judged; None: nobody judged it."""
     hidden: Sequence[str] = ()
     """What may not be read, as patterns of .gitignore: `search`, `list`, `glob` and `git` leave it out."""
+
+    def target(self, path: str) -> str:
+        """Where a path of the call leads, relative to the project: what was judged is what has to be opened. Blocks.
+
+        Raises ToolError, also for a path that the tool's `access` does not name.
+        """
+        if self.targets is None:
+            return relative_target(self.project_dir, path)
+        if path not in self.targets:
+            raise ToolError(f"{quoted(path)} was not judged: the tool did not say that it would reach it.")
+        return self.targets[path]
 
     async def start(
         self,

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from gadget_api.permissions import Access, Capability
 from gadget_drone.clip import quoted
-from gadget_drone.disk.confined import MAX_WHOLE_FILE_BYTES, check_writable, find_whole, relative_target
+from gadget_drone.disk.confined import MAX_WHOLE_FILE_BYTES, check_writable, find_whole
 from gadget_drone.editing.changes import FileChange, diff_of, make
 from gadget_drone.editing.reconciling import Reconciled, reconciled
 from gadget_drone.editing.replacing import Edited
@@ -42,8 +42,9 @@ def _write(context: ToolContext, path: str, content: str) -> str:
 
 
 def _planned(context: ToolContext, path: str, content: str) -> tuple[FileChange, str]:
-    check_writable(context.project_dir, path)
-    before = find_whole(context.project_dir, path)
+    target = context.target(path)
+    check_writable(context.project_dir, target)
+    before = find_whole(context.project_dir, target)
     try:
         data = content.encode()
     except UnicodeEncodeError as error:
@@ -51,11 +52,11 @@ def _planned(context: ToolContext, path: str, content: str) -> tuple[FileChange,
     if len(data) > MAX_WHOLE_FILE_BYTES:
         raise ToolError(f"The content is larger than {MAX_WHOLE_FILE_BYTES // 2**20} MiB: use the shell.")
     if before is None:
-        return FileChange(path, None, data), f"Created {path}: {len(data)} bytes."
+        return FileChange(path, target, None, data), f"Created {path}: {len(data)} bytes."
     after = _replaced(context, path, before, content)
     if after.data == before:
-        return FileChange(path, before, before), f"{path} has this content already."
-    return FileChange(path, before, after.data), after.said
+        return FileChange(path, target, before, before), f"{path} has this content already."
+    return FileChange(path, target, before, after.data), after.said
 
 
 def _replaced(context: ToolContext, path: str, before: bytes, content: str) -> Reconciled:
@@ -63,7 +64,7 @@ def _replaced(context: ToolContext, path: str, before: bytes, content: str) -> R
     ours = there.encoded(_as_there(content, there), path)
     if there.content == "" or ours == before:
         return Reconciled(ours, f"Replaced {path}: {len(ours)} bytes.")
-    seen = context.seen.get(relative_target(context.project_dir, path))
+    seen = context.seen.get(context.target(path))
     if seen is None:
         raise ToolError(f"{quoted(path)} is there already, and you have not read it: read it first.")
 

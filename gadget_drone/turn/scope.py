@@ -70,7 +70,8 @@ class TurnScope:
     """Of the turn's own agent."""
     decisions: Decisions
     may_begin: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the server has said that the turn is still this drone's. Before, no event is sent and no tool runs."""
+    """Set when the server has confirmed that the turn is still this drone's. Before, no event is sent, no tool runs,
+    and the turn does not end."""
     is_working: bool = False
     """Whether the work has begun: a task that is cancelled before would end without a last event."""
     is_revoked: bool = False

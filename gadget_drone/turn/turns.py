@@ -203,19 +203,19 @@ class Turns:
         await self._let_go(turn)
 
     async def _send_events(self, turn: TurnScope) -> None:
-        """Sends the turn's events, once the server has said that it is ours still."""
+        """Sends the turn's events when the server has confirmed that the turn is still this drone's."""
         await self._begin(turn.order)
         turn.may_begin.set()
         await turn.stream.pump()
 
     async def _begin(self, order: WorkOrder) -> None:
-        """Waits until the server has said that the turn is ours still: the offer may have been read long after it was
-        made. When it is not, whoever waits here is cancelled."""
+        """Waits until the server confirms that the turn is still this drone's, for the offer may have arrived late.
+        When it is not, the turn's task is cancelled."""
         self._occupancy.mode = WorkspaceMode.AGENT
-        begin = c.DroneWorkspaceMode(mode=WorkspaceMode.AGENT, turn_id=order.turn.id, epoch=order.epoch)
+        begin = c.BeginTurn(turn_id=order.turn.id, epoch=order.epoch)
         while True:
             try:
-                await self._presence.call("requestWorkspaceMode", begin)
+                await self._presence.call("beginTurn", begin)
                 return
             except GadgetError as exc:
                 if exc.code is ErrorCode.STALE_EPOCH:

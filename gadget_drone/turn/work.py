@@ -33,6 +33,7 @@ from gadget_drone.agent.window import Window
 from gadget_drone.context.instructions import Instructions
 from gadget_drone.context.system_prompt import system_prompt
 from gadget_drone.git import clone as git
+from gadget_drone.permissions.decide import hidden_patterns
 from gadget_drone.permissions.repository import RepositoryRules, repository_rules
 from gadget_drone.tools.toolbox import Toolbox
 from gadget_drone.turn.history import History
@@ -90,7 +91,8 @@ async def work(turn: TurnScope) -> bool:
 
 
 async def _run(turn: TurnScope) -> None:
-    """Prepares the turn while the server is asked whether it is still this drone's, and runs its agent then."""
+    """Runs the turn's agent. Tools and the turn's end wait until the server confirms that the turn is still this
+    drone's; the model is asked meanwhile."""
     order, drone = turn.order, turn.drone
     models = Models(order.provider, await drone.clients.of(order.provider), order.fallbacks, drone.clients.of)
     fetching = asyncio.create_task(_history(turn, models.client), name="history")
@@ -101,18 +103,18 @@ async def _run(turn: TurnScope) -> None:
         snapshots = Snapshots(drone.checkpoints(order.project, project_dir, order.session.id), order, turn.emit)
         if not is_command(order.prompt):
             snapshots.take()
-        place, rules, analysis, _, _ = await asyncio.gather(
+        place, rules, analysis, _ = await asyncio.gather(
             _place(turn, project_dir, models),
             asyncio.to_thread(repository_rules, project_dir),
             drone.analyses.of(order.session.id, project_dir),
             drone.images.fetch(order.images),
-            turn.may_begin.wait(),
         )
         toolbox = Toolbox.standard(drone.third_party)
         instructions = await _trusted_instructions(turn, place, rules)
         names = [spec.name for spec in toolbox.specs]
         system = system_prompt(order, project_dir, tools=names, analysis=analysis, instructions=instructions)
         await _converse(turn, models, place, snapshots, toolbox, system, await fetching)
+        await turn.may_begin.wait()
     except (StoppedByUser, GadgetError, asyncio.CancelledError) as exc:
         if snapshots is not None and (turn.inbox.is_cancelled or not isinstance(exc, asyncio.CancelledError)):
             await snapshots.last()
@@ -181,7 +183,9 @@ def _agent(
         toolbox, turn.decisions, inquiries, place.project_dir, place.sandbox is not None, place.context
     )
     repeats = Repeats(emit, inbox, turn.decisions, inquiries)
-    tools = ToolRunner(toolbox, emit, inbox, permission, repeats, snapshots, place, place.session.jobs, tracer)
+    tools = ToolRunner(
+        toolbox, emit, inbox, permission, repeats, snapshots, place, place.session.jobs, turn.may_begin, tracer
+    )
     budget = OrderBudget(turn.order, emit, inquiries)
     return AgentRun(conversation, window, tools, models, budget, inbox, emit, tracer)
 
@@ -198,7 +202,7 @@ async def _place(turn: TurnScope, project_dir: Path, models: Models) -> Place:
         allow_private=drone.settings.allow_private_urls,
         keep_output=lambda spool: drone.uploads.keep(order.turn.id, spool),
         keep_image=lambda image: drone.images.keep(order.turn.user.id, image),
-        instructions=await asyncio.to_thread(Instructions, project_dir),
+        instructions=await asyncio.to_thread(Instructions, project_dir, lambda: hidden_patterns(turn.decisions.policy)),
         models=models,
         emit=turn.emit,
         inquiries=Inquiries(order, turn.emit, turn.decisions, turn.stream.clock),

@@ -6,6 +6,8 @@ export const HIDDEN =
   "0-8 b-1f 7f-9f ad-ad 34f-34f 61c-61c 115f-1160 17b4-17b5 180b-180f 200b-200f 2028-202e 2060-206f 2800-2800 " +
   "3164-3164 d800-dfff fe00-fe0f feff-feff ffa0-ffa0 fff0-fffb 13430-1345f 1bca0-1bca3 1d173-1d17a " +
   "e0000-e0fff";
+export const SHAPELESS = "a0-a0 1680-1680 2000-200a 202f-202f 205f-205f e000-f8ff fffc-fffc f0000-10ffff";
+export const BESIDE = "2ba-2ba 2010-2011 2033-2033 2212-2212 3000-3000 ff02-ff02";
 export const EMOJI =
   "a9-a9 ae-ae 203c-203c 2049-2049 2122-2122 2139-2139 2190-21ff 2300-23ff 24c2-24c2 25a0-27bf 2900-297f " +
   "2b00-2bff 3030-3030 303d-303d 3297-3297 3299-3299 1f000-1faff";
@@ -37,7 +39,11 @@ const fine = [
   "\\r\\n",
   `[${joined}][\\u200C\\u200D](?=[${joined}])`,
 ].join("|");
-const SEEN = new RegExp(`(?<fine>${fine})|[${inClass(HIDDEN)}]`, "gu");
+const beside = `[${inClass(BESIDE)}]+`;
+const SEEN = new RegExp(
+  `(?<fine>${fine})|[${inClass(HIDDEN)}${inClass(SHAPELESS)}]|(?<=[!-~])${beside}|${beside}(?=[!-~])`,
+  "gu",
+);
 const LOOKALIKE = new RegExp(`[${LOOKALIKES}${inClass(WIDE)}]`, "gu");
 const MIXED = new RegExp(`[${LOOKALIKES}${inClass(WIDE)}${inClass(FOREIGN)}]`, "gu");
 const SIGN = new RegExp(`(?<=[A-Za-z0-9_-])[${inClass(SIGNS)}]+(?=[A-Za-z0-9_-])`, "gu");
@@ -48,7 +54,7 @@ const PLAIN = /^[\x20-\x7e\n\t]*$/;
  * beside Latin ones. */
 export function marked(text: string): string {
   if (PLAIN.test(text)) return text;
-  return text.replace(WORD, unmixed).replace(SEEN, (found, isFine: string | undefined) => isFine ?? mark(found));
+  return text.replace(WORD, unmixed).replace(SEEN, (found, isFine: string | undefined) => isFine ?? marks(found));
 }
 
 /** Whether something in one of them is marked. */
@@ -60,9 +66,13 @@ function mark(character: string): string {
   return `⟦U+${character.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}⟧`;
 }
 
+function marks(characters: string): string {
+  return [...characters].map(mark).join("");
+}
+
 function unmixed(word: string): string {
   if (!/[A-Za-z]/.test(word)) return word;
-  const shown = word.replace(SIGN, (found) => [...found].map(mark).join(""));
+  const shown = word.replace(SIGN, marks);
   return shown.split(".").map(unmixedLabel).join(".");
 }
 

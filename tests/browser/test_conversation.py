@@ -55,9 +55,7 @@ class Stage:
 
     async def _accepted(self, turn: str) -> Played:
         order = await self.drone.order(turn)
-        reply = await self.drone.call(
-            "requestWorkspaceMode", {"mode": "agent", "turnId": turn, "epoch": order["epoch"]}
-        )
+        reply = await self.drone.call("beginTurn", {"turnId": turn, "epoch": order["epoch"]})
         assert reply["ok"], reply
         return Played({"_id": turn, "session": self.session["_id"]}, epoch=order["epoch"])
 

@@ -33,7 +33,7 @@ def test_nothing_hidden_is_left_and_marking_twice_is_marking_once(text: str) -> 
     assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b\x00-\x08\x1b]", shown)
 
 
-@pytest.mark.parametrize("name", ["HIDDEN", "EMOJI", "JOINED", "FOREIGN", "WIDE", "SIGNS"])
+@pytest.mark.parametrize("name", ["HIDDEN", "SHAPELESS", "BESIDE", "EMOJI", "JOINED", "FOREIGN", "WIDE", "SIGNS"])
 def test_the_page_has_the_same_ranges(name: str) -> None:
     source = (IDE / "src" / "disguise.ts").read_text()
     table = re.search(rf"export const {name} =(.*?);", source, re.DOTALL)

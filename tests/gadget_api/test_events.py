@@ -94,13 +94,19 @@ def test_an_invalid_event_is_refused(event: dict[str, Any]) -> None:
         turn_event.validate_python(event)
 
 
+def test_only_an_agent_inside_the_turn_is_named_on_the_wire() -> None:
+    assert "agentId" not in Thinking.model_validate({**HEAD, "content": "x"}).to_wire()
+    assert Thinking.model_validate({**HEAD, "content": "x", "agentId": "a"}).to_wire()["agentId"] == "a"
+
+
 def test_an_event_with_the_type_of_another_is_refused() -> None:
     with pytest.raises(ValidationError):
         Thinking.model_validate({**HEAD, "type": "response", "content": "x"})
 
 
 def test_step_tool_call_and_end_have_the_fields_of_the_contract() -> None:
-    own = {kind.__name__: {f.alias for f in kind.model_fields.values()} - HEAD.keys() for kind in EVENT_TYPES.values()}
+    of_every = {*HEAD, "agentId"}
+    own = {kind.__name__: {f.alias for f in kind.model_fields.values()} - of_every for kind in EVENT_TYPES.values()}
     assert own["Step"] == {"type", "index", "message", "usage", "finishReason", "model"}
     assert own["ToolCall"] >= {"type", "callId", "name", "params", "response", "isError", "durationMs"}
     assert own["WorkOrderComplete"] >= {"type", "success", "message", "status", "stats"}

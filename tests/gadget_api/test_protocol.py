@@ -52,7 +52,7 @@ FILES_AT_DRONE = {"listFiles", "findFiles", "readFile", "writeFile", "renameFile
 OURS_TO_DRONE = {"answerInquiry", "setPolicy", "readDiff", "restoreFiles"} | FILES_AT_DRONE
 PUSHED_TO_DRONE = {"turnResend", "turnRevoked", "closeTerminals", "terminalsHeard"}
 """Beside the contract's."""
-DRONE_TO_WEB = TURN_EVENTS | {"requestWorkspaceMode", "requestCrashRecovery", "droneStatus"}
+DRONE_TO_WEB = TURN_EVENTS | {"beginTurn", "requestWorkspaceMode", "requestCrashRecovery", "droneStatus"}
 WEB_TO_IDE = TURN_EVENTS | {"turnStatus", "sessionUpdated", "droneStatus", "workspaceMode", "sessionLock"}
 OURS_TO_IDE = {"inquiryChanged"} | TERMINAL_NEWS
 
@@ -118,7 +118,8 @@ def test_every_event_has_a_summary_and_a_payload() -> None:
         (Peer.IDE, Peer.WEB, "steerTurn", {"turnId", "content", "steerId"}),
         (Peer.WEB, Peer.DRONE, "processWorkOrder", {"workOrder"}),
         (Peer.WEB, Peer.DRONE, "turnAck", {"turnId", "seq"}),
-        (Peer.DRONE, Peer.WEB, "requestWorkspaceMode", {"mode", "turnId", "epoch"}),
+        (Peer.DRONE, Peer.WEB, "requestWorkspaceMode", {"mode"}),
+        (Peer.DRONE, Peer.WEB, "beginTurn", {"turnId", "epoch"}),
         (
             Peer.DRONE,
             Peer.WEB,

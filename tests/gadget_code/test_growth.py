@@ -220,8 +220,8 @@ async def test_a_simple_turn_is_a_few_dozen_commands(own_web: Web, admin: MongoS
         async def turn() -> None:
             submitted = await a_turn(user, session)
             order = await drone.order(submitted["_id"])
-            begin = {"mode": "agent", "turnId": submitted["_id"], "epoch": order["epoch"]}
-            assert (await drone.call("requestWorkspaceMode", begin))["ok"]
+            begin = {"turnId": submitted["_id"], "epoch": order["epoch"]}
+            assert (await drone.call("beginTurn", begin))["ok"]
             played = Played(submitted, epoch=order["epoch"])
             for event in (played.response(), played.step(), played.complete()):
                 await drone.send(event)

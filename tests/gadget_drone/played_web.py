@@ -157,7 +157,7 @@ class PlayedWeb:
         elif event == "requestCrashRecovery":
             await self._recover(payload)
         self._arrived.set()
-        if event == "requestWorkspaceMode" and payload["turnId"] is not None:
+        if event == "beginTurn":
             if payload["epoch"] != self.epoch:
                 return {"ok": False, "error": {"code": "staleEpoch", "message": "It went on.", "retryable": False}}
             if not self.answers_begin:

@@ -414,7 +414,7 @@ async def test_a_stop_gives_up_a_step_that_does_not_end(stage_for: Any) -> None:
 
 
 async def test_an_offer_that_was_read_too_late_runs_nothing(stage_for: Any) -> None:
-    stage = await stage_for(Script([]))
+    stage = await stage_for(Script([Reply(Call("shell", {"command": "echo ran >> ran"}))]))
     await stage.web.until("droneStatus", lambda p: p["status"] == "available")
     stage.drone.signal(signal.SIGSTOP)
     stage.web.epoch = 1
@@ -423,24 +423,35 @@ async def test_an_offer_that_was_read_too_late_runs_nothing(stage_for: Any) -> N
     stage.web.epoch, stage.web.revokes = 2, True  # nobody answered in time: it was given to another
     stage.drone.signal(signal.SIGCONT)
     await offer
-    begun = await stage.web.until("requestWorkspaceMode", lambda p: p["turnId"] is not None)
+    begun = await stage.web.until("beginTurn")
     assert (begun["turnId"], begun["epoch"]) == (stage.web.turn, 1)
-    begin = stage.web.received.index(("requestWorkspaceMode", begun))
+    begin = stage.web.received.index(("beginTurn", begun))
     await stage.web.until("droneStatus", lambda p: p["status"] == "available", begin=begin)
-    assert stage.model.requests == []
+    assert not (stage.checkout / "ran").exists()
     assert stage.web.events == []
     assert list((stage.gadget / "journal").iterdir()) == []
     assert not (stage.gadget / "work-order.json").exists()
 
 
-async def test_a_turn_waits_for_the_service_before_it_begins(stage_for: Any) -> None:
-    stage = await stage_for(Script([Reply(Text("Done."))]))
+async def test_the_model_is_asked_while_tools_and_events_wait_for_the_service(stage_for: Any) -> None:
+    stage = await stage_for(
+        Script([Reply(Text("I look."), Call("shell", {"command": "echo ran >> ran"})), Reply(Text("Done."))])
+    )
     stage.web.answers_begin = False
     assert await stage.web.dispatch() == {"ok": True}
-    await stage.web.until("requestWorkspaceMode", lambda p: p["turnId"] is not None)
-    assert stage.model.requests == []
+    await stage.web.until("beginTurn")
+    journal = stage.gadget / "journal" / f"{stage.web.turn}.ndjson"
+
+    async def model_has_answered() -> bool | None:
+        return b'"type":"step"' in journal.read_bytes() or None
+
+    await until(model_has_answered)
+    await stage.web.until("beginTurn", begin=len(stage.web.received))  # it asks again
+    assert not (stage.checkout / "ran").exists()
+    assert stage.web.events == []
     stage.web.answers_begin = True
     assert (await stage.until_over())["status"] == "finished"
+    assert (stage.checkout / "ran").read_text() == "ran\n"
 
 
 async def test_an_answer_that_comes_late_costs_no_journal(stage_for: Any) -> None:
@@ -457,7 +468,7 @@ async def test_an_answer_that_comes_late_costs_no_journal(stage_for: Any) -> Non
     stage.web.stores = True
     begin = len(stage.web.received)
     stage.drone.start()
-    await stage.web.until("requestWorkspaceMode", lambda p: p["turnId"] is not None, begin=begin)
+    await stage.web.until("beginTurn", begin=begin)
     over = await stage.until_over()
     assert over["status"] == "finished", over
     assert (stage.checkout / "ran").read_text() == "ran\n"

@@ -89,6 +89,16 @@ async def test_prompt_goes_on_in_a_session_and_with_a_chosen_drone(stage_for: An
     assert (await stage.user.get(f"/sessions/{session}"))["drone"] == drone["_id"]
 
 
+async def test_a_model_is_chosen_for_a_session_that_is_continued(stage_for: Any, terminal: Terminal) -> None:
+    stage = await stage_for(Script([Reply(Text("One."))]))
+    other = await stage.user.provider(stage.model.openai_url, model="another")
+    status, _, errors = await terminal.run("prompt", "One?", "--continue", "--model", "another")
+    assert status == 0, errors
+    session = await stage.user.get(f"/sessions/{stage.session['_id']}")
+    assert (session["provider"], session["selectedModel"]) == (other["_id"], "another")
+    assert stage.model.requests[-1].model == "another"
+
+
 async def test_ctrl_c_cancels_the_turn(stage_for: Any, terminal: Terminal, tmp_path: Path) -> None:
     stage = await stage_for(Script([Reply(Text("I begin "), Pause(600), Text("and never end."))]))
     command = [sys.executable, "-P", "-m", "gadget_code", "prompt", "Go."]
@@ -201,7 +211,7 @@ async def test_a_turn_is_looked_at_spoken_to_moved_and_withdrawn_from_a_terminal
     other = await Drone.at(tmp_path / "other", user)
     try:
         status, _, errors = await terminal.run("turn", "continue", turn, "--drone", "nobody")
-        assert (status, "none has the name nobody" in errors) == (1, True)
+        assert (status, "None has the name nobody" in errors) == (1, True)
         assert (await terminal.run("turn", "continue", turn))[0] == 0
         assert (await user.until_over(turn))["response"] == "Here, in French."
         said = [message["content"] for message in stage.model.requests[-1].messages if message["role"] == "user"]

@@ -144,11 +144,11 @@ async def test_a_drone_that_was_cut_off_as_it_began_leaves_nothing_that_hides_wh
             turn = await a_turn(user, await a_session(user, drone=lost.id))
             await lost.order(turn["_id"])
             await is_processing(user, turn["_id"])
-            begin = {"mode": "agent", "turnId": turn["_id"], "epoch": 1}
+            begin = {"turnId": turn["_id"], "epoch": 1}
             async with RawSocket(one.url, origin=None) as raw:
                 await raw.sign_in({"token": lost.token})
                 # Cut off right behind its question: process one says yes to nobody.
-                await raw.send(f"42{json.dumps(['requestWorkspaceMode', begin])}")
+                await raw.send(f"42{json.dumps(['beginTurn', begin])}")
 
             async def is_lost() -> bool | None:
                 return (await user.get(f"/turns/{turn['_id']}"))["waiting"] == "droneLost" or None
@@ -156,7 +156,7 @@ async def test_a_drone_that_was_cut_off_as_it_began_leaves_nothing_that_hides_wh
             await until(is_lost)
             await far.post(f"/turns/{turn['_id']}/continue", {"droneId": other.id})
             order = await other.order(turn["_id"])
-            assert (await other.call("requestWorkspaceMode", {**begin, "epoch": order["epoch"]}))["ok"]
+            assert (await other.call("beginTurn", {**begin, "epoch": order["epoch"]}))["ok"]
             played = Played(turn, epoch=order["epoch"])
             await other.send(played.response())
             await other.acked(turn["_id"], 1)

@@ -132,8 +132,8 @@ async def test_a_drone_that_reconnects_without_its_turn_gets_it_again(
 async def test_an_idle_workspace_is_reported_in_any_order_of_reports(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
-    begin = {"mode": "agent", "turnId": turn["_id"], "epoch": 1}
-    assert (await drone.call("requestWorkspaceMode", begin))["ok"]
+    begin = {"turnId": turn["_id"], "epoch": 1}
+    assert (await drone.call("beginTurn", begin))["ok"]
     await drone.send(Played(turn).complete())
     await user.until_over(turn["_id"])
     async with Ide(user) as ide:
@@ -146,19 +146,19 @@ async def test_an_idle_workspace_is_reported_in_any_order_of_reports(
 async def test_a_drone_that_took_an_offer_too_late_may_not_begin(
     user: User, drone: PlayedDrone, turn: dict[str, Any]
 ) -> None:
-    begin = {"mode": "agent", "turnId": turn["_id"], "epoch": 1}
-    assert (await drone.call("requestWorkspaceMode", begin))["ok"]
-    late = await drone.call("requestWorkspaceMode", {**begin, "epoch": 2})
+    begin = {"turnId": turn["_id"], "epoch": 1}
+    assert (await drone.call("beginTurn", begin))["ok"]
+    late = await drone.call("beginTurn", {**begin, "epoch": 2})
     assert late["error"]["code"] == "staleEpoch"
     async with PlayedDrone(user, "other") as other:
-        assert (await other.call("requestWorkspaceMode", begin))["error"]["code"] == "staleEpoch"
+        assert (await other.call("beginTurn", begin))["error"]["code"] == "staleEpoch"
     await user.post(f"/turns/{turn['_id']}/steer", {"content": "Briefly.", "steerId": "s"})
     drone.received.clear()
-    assert (await drone.call("requestWorkspaceMode", begin))["ok"]
+    assert (await drone.call("beginTurn", begin))["ok"]
     assert (await drone.until("steerTurn"))["content"] == "Briefly."
     await user.post(f"/turns/{turn['_id']}/cancel", {})
     await user.until_over(turn["_id"], 10)
-    assert (await drone.call("requestWorkspaceMode", begin))["error"]["code"] == "staleEpoch"
+    assert (await drone.call("beginTurn", begin))["error"]["code"] == "staleEpoch"
 
 
 async def test_an_offer_that_was_lost_with_its_connection_is_repeated_at_once(user: User, drone: PlayedDrone) -> None:

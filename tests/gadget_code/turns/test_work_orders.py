@@ -146,8 +146,8 @@ async def test_a_drone_that_begins_gets_a_policy_that_has_changed_since_its_orde
     with MongoClient[dict[str, Any]](mongodb_url) as client:
         sessions = client[web.env["GADGET_DATABASE"]].sessions
         assert sessions.update_one({"_id": turn["session"]}, {"$set": {"level": "plan"}}).modified_count == 1
-    begin = {"mode": "agent", "turnId": turn["_id"], "epoch": order["epoch"]}
-    assert (await drone.call("requestWorkspaceMode", begin))["ok"]
+    begin = {"turnId": turn["_id"], "epoch": order["epoch"]}
+    assert (await drone.call("beginTurn", begin))["ok"]
     assert (await drone.until("setPolicy"))["policy"]["level"] == "plan"
 
 

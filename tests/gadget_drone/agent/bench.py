@@ -90,6 +90,8 @@ class Bench:
         self.journal = Journal.create(directory / "turn.ndjson", base_seq=0)
         self.own = ScriptedAgent(ScriptedClient(script))
         self.decisions = Decisions(self.order.policy)
+        self.may_begin = asyncio.Event()
+        self.may_begin.set()
         self.kept: list[Path] = []
         self.has_room = True
         self.third_party: tuple[Tool, ...] = ()
@@ -175,6 +177,7 @@ class Bench:
             snapshots=Snapshots(None, self.order, emit),
             place=place,
             jobs=state.jobs,
+            may_begin=self.may_begin,
             tracer=NoTracer(),
         )
         window = Window(agent.conversation, models, toolbox.specs, emit, Calibration())

@@ -10,6 +10,7 @@ import pytest
 
 from gadget_drone.context.analysis import MAX_BYTES, Analyses, analyse
 from gadget_drone.context.languages import languages
+from gadget_drone.context.project_files import ProjectFiles
 
 
 def make(root: Path, files: dict[str, str], *, git: bool = True) -> Path:
@@ -174,6 +175,23 @@ def test_pipes_and_links_that_lead_out_are_not_read(tmp_path: Path) -> None:
     said = analyse(project)
     assert "React" not in said
     assert "Python" in said
+
+
+def test_names_that_a_raced_link_leads_to_are_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = ProjectFiles._listed
+
+    def raced(files: ProjectFiles) -> list[str]:
+        (tmp_path / "outside").rename(tmp_path / "project/packages")  # what ripgrep sees behind the link
+        paths = listed(files)
+        (tmp_path / "project/packages").rename(tmp_path / "outside")
+        (tmp_path / "project/packages").symlink_to(tmp_path / "outside")
+        return paths
+
+    monkeypatch.setattr(ProjectFiles, "_listed", raced)
+    make(tmp_path, {"project/web/package.json": "{}", "outside/secret/package.json": "{}"}, git=False)
+    said = analyse(tmp_path / "project")
+    assert "Parts of their own: web/package.json\n" in said
+    assert "secret" not in said
 
 
 def test_it_is_small_whatever_there_is(tmp_path: Path) -> None:

@@ -157,3 +157,24 @@ def test_a_pipe_a_directory_and_an_odd_name_are_no_instructions(project: Path) -
     assert instructions.root is None
     assert instructions.for_path("lib/a.py") is None
     assert instructions.for_path("odd\n]/a.py") is None
+
+
+@pytest.mark.parametrize("link", ["AGENTS.md", "src/AGENTS.md", "src"])
+def test_no_link_is_followed(link: str, project: Path) -> None:
+    (project / "secrets").mkdir()
+    (project / "secrets/AGENTS.md").write_text("A KEY")
+    (project / link).rename(project / "kept")
+    target = project / ("secrets" if link == "src" else "secrets/AGENTS.md")
+    (project / link).symlink_to(os.path.relpath(target, (project / link).parent))
+    instructions = Instructions(project)
+    assert "KEY" not in f"{instructions.root} {instructions.for_path('src/a.py')}"
+
+
+@pytest.mark.parametrize("pattern", ["src/api", "secrets/**", "AGENTS.md"])
+def test_what_may_not_be_read_is_left_out(pattern: str, project: Path) -> None:
+    hidden: list[str] = []
+    instructions = Instructions(project, lambda: hidden)
+    hidden.append(pattern)  # the rules change while a turn runs
+    given = instructions.for_path("src/api/a.py")
+    assert ("In api" in str(given), "In src" in str(given)) == (pattern == "secrets/**", pattern != "AGENTS.md")
+    assert (Instructions(project, lambda: hidden).root is None) == (pattern == "AGENTS.md")

@@ -96,6 +96,23 @@ def test_outside_of_the_project() -> None:
     assert decision(policy("full", rule("deny", "read", "passwd")), "read", "/etc/passwd") is Decision.DENY
 
 
+@pytest.mark.parametrize("pattern", ["~/.ssh/**", "//home/Ada/.ssh/**", "//home/*/.ssh", "//home/Ada/.ssh/i?_rsa"])
+@pytest.mark.parametrize("line", ["cat ~/.ssh/id_rsa", "cat /home/Ada/.ssh/id_rsa", "cat ~/.ss?/id_rsa"])
+def test_a_home_is_the_same_however_it_is_spelled(
+    pattern: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/Ada")
+    assert judge(line, policy("full", rule("deny", "read", pattern)), tmp_path).decision is not Decision.ALLOW
+    allowed = policy("ask", rule("allow", "read", "~/.ssh/**"), rule("allow", "read", "//home/Ada/**"))
+    assert path_fits("//home/Ada/**", "~/x", wide=False)
+    assert decision(allowed, "read", "~/notes") is Decision.ALLOW
+
+
+@pytest.mark.parametrize(("pattern", "name"), [("?.txt", "ß.txt"), ("SECRET?", "secretß"), ("ß?.KEY", "ßß.key")])
+def test_a_question_mark_is_one_letter_that_folds_to_two(pattern: str, name: str) -> None:
+    assert path_fits(pattern, name, wide=True)
+
+
 def test_git_of_the_shell_and_of_the_tool_are_one() -> None:
     assert decision(policy("full", rule("deny", "git", "push *")), "execute", "git push origin") is Decision.DENY
     assert decision(policy("full", rule("deny", "git", "push *")), "execute", "git -C x push") is Decision.DENY

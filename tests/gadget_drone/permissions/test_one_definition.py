@@ -13,7 +13,7 @@ from hypothesis import given, settings
 
 from gadget_api.messages import ToolCallRequest
 from gadget_api.permissions import Decision
-from gadget_drone.agent.permission import judged
+from gadget_drone.agent.permission import judged, targets_of
 from gadget_drone.jobs.jobs import Jobs
 from gadget_drone.permissions.covered import Covered
 from gadget_drone.permissions.decide import decide
@@ -175,7 +175,8 @@ def test_a_call_that_names_it(door: str, pattern: str, path: str, said: str, tre
             continue
         if (door, capability) == ("cat", "write"):
             continue
-        accesses = judged(Toolbox.standard().accesses(call), tree)
+        accesses = Toolbox.standard().accesses(call)
+        accesses = judged(accesses, tree, targets_of(accesses, tree))
         decision = decide(accesses, policy("full", rule("deny", capability, pattern)), is_sandboxed=True).decision
         # Quoted braces are not known to a shell's reader before they run.
         refused = (Decision.DENY, Decision.ASK) if name == "shell" and "{" in path else (Decision.DENY,)
@@ -195,7 +196,8 @@ def test_no_new_file_in_a_directory_that_is_covered(pattern: str, path: str, sai
         ("shell", {"command": f"cd '{directory}' && echo x > new"}),
     ):
         call = ToolCallRequest(call_id="c1", name=name, params=params)
-        accesses = judged(Toolbox.standard().accesses(call), tree)
+        accesses = Toolbox.standard().accesses(call)
+        accesses = judged(accesses, tree, targets_of(accesses, tree))
         assert (
             decide(accesses, policy("full", rule("deny", "write", pattern)), is_sandboxed=True).decision
             is Decision.DENY

@@ -8,7 +8,7 @@ import pytest
 
 from gadget_api.messages import ToolCallRequest
 from gadget_api.permissions import Access, Capability, Decision
-from gadget_drone.agent.permission import judged
+from gadget_drone.agent.permission import judged, targets_of
 from gadget_drone.permissions.decide import decide
 from gadget_drone.permissions.reading import files_only_read
 from gadget_drone.permissions.shell import accesses_of
@@ -368,7 +368,8 @@ def test_a_shell_command_that_looks_like_a_tool_is_read(tree: Path) -> None:
     box = Toolbox([shell, mystery])
 
     def accesses(name: str, **params: str) -> list[Access]:
-        return judged(box.accesses(ToolCallRequest(call_id="c1", name=name, params=params)), tree)
+        found = box.accesses(ToolCallRequest(call_id="c1", name=name, params=params))
+        return judged(found, tree, targets_of(found, tree))
 
     line = accesses("shell", command="tool:; echo x")
     assert decide(line, policy("full", rule("deny", "execute", "echo *"))).decision is Decision.DENY

@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gadget_api.permissions import Decision
+from gadget_api.messages import ToolCallRequest
+from gadget_api.permissions import Decision, Policy
+from gadget_drone.agent.permission import judged
+from gadget_drone.permissions.decide import decide, only_read
 from gadget_drone.processes.environment import child_environment
+from gadget_drone.tools.toolbox import Toolbox
 from tests.gadget_drone.permissions.conftest import judge, policy, rule
 
 
@@ -120,3 +124,22 @@ def test_git_is_no_command_that_only_reads_where_nothing_holds_what_a_repository
     assert (tree / "pwned").exists()
     assert judge("git status", policy(level), tree, is_sandboxed=False).decision is not Decision.ALLOW
     assert judge("git status", policy(level), tree, is_sandboxed=True).decision is Decision.ALLOW
+
+
+@pytest.mark.parametrize("action", ["status", "diff", "log", "show", "blame", "branch"])
+def test_the_git_tool_asks_as_a_git_in_a_shell_does(action: str, tree: Path) -> None:
+    call = ToolCallRequest(call_id="c1", name="git", params={"action": action, "paths": ["README.md"]})
+    accesses = judged(Toolbox.standard().accesses(call), tree, {"README.md": "README.md", ".": "."})
+
+    def decided(given: Policy, *, is_sandboxed: bool = False) -> Decision:
+        return decide(accesses, given, is_sandboxed=is_sandboxed).decision
+
+    assert decided(policy("plan")) is Decision.DENY
+    assert decided(policy("autoEdit")) is Decision.ASK
+    assert decided(policy("ask", rule("allow", "git", f"{action} *"))) is Decision.ALLOW
+    assert decided(policy("ask", rule("deny", "read", "README.md"), rule("allow", "git", "*"))) is Decision.DENY
+    # A rule about git is about changes, and what is held needs no question.
+    denying = rule("deny", "git", "*")
+    assert decided(policy("full", denying)) is Decision.ALLOW
+    assert decided(policy("plan", denying), is_sandboxed=True) is Decision.ALLOW
+    assert only_read(accesses)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -212,6 +213,19 @@ def test_temporary_files_are_its_own_and_last(place: Place) -> None:
     assert place.run(f"cat /tmp/{name} ~/{name}").stdout == "kept\ncached\n"
     assert not Path("/tmp", name).exists()
     assert not (place.home / name).exists()
+
+
+def test_a_project_leaves_nothing_that_the_commands_of_another_one_would_run(place: Place) -> None:
+    hooks = "mkdir ~/h; printf '#!/bin/sh\\ncat private >/tmp/of-b\\n' >~/h/pre-commit; chmod +x ~/h/pre-commit"
+    assert place.run(f"{hooks}; git config --global core.hooksPath ~/h; echo x >/tmp/x").returncode == 0
+    projects = [place.workspace / "other", place.workspace, place.workspace / "project/other"]
+    for project in projects:
+        subprocess.run(["git", "init", "-q", project], check=True)
+        (project / "private").write_text("secret of another project")
+        line = "ls -A ~; ls /tmp/x; git add private; git -c user.name=x -c user.email=x commit -qm x"
+        ran = replace(place, project=project).run(line)
+        assert (ran.stdout, ran.returncode) == ("", 0), ran
+    assert place.run("cat /tmp/of-b").stdout == ""
 
 
 def test_tools_of_the_home_that_are_on_the_path_work_and_cannot_be_changed(place: Place) -> None:

@@ -458,7 +458,8 @@ async def test_a_mount_of_the_home_that_is_misplaced_lets_no_command_in(
     (place.home / ".cargo/bin").mkdir(parents=True)
     racing = tmp_path / "bin/bwrap"
     racing.parent.mkdir()
-    line = f"cd {place.workspace}/.gadget/home && mkdir -p .cargo/other && rm -rf .cargo/bin && ln -s other .cargo/bin"
+    own_home = place.workspace / ".gadget/home/project"
+    line = f"cd {own_home} && mkdir -p .cargo/other && rm -rf .cargo/bin && ln -s other .cargo/bin"
     racing.write_text(f'#!/bin/sh\n[ $1 = --help ] || ({line})\nexec {shutil.which("bwrap")} "$@"\n')
     racing.chmod(0o755)
     env = child_environment() | {"HOME": str(place.home), "PATH": f"{place.home}/.cargo/bin:/usr/bin:/bin"}
@@ -469,3 +470,27 @@ async def test_a_mount_of_the_home_that_is_misplaced_lets_no_command_in(
     with pytest.raises(NotStarted):
         await place.start(["/bin/sh", "-c", "touch ran"], output=2, env=env)
     assert not (place.project / "ran").exists()
+
+
+def test_no_link_that_a_job_puts_into_its_home_meanwhile_moves_a_file_of_the_machine(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, tools = place.workspace / ".gadget/home/project", place.home / ".local/bin"
+    tools.mkdir(parents=True)
+    place.run("mkdir ~/.local; ln -s x ~/.local/bin")
+    (place.outside / "bin").symlink_to("x")
+
+    def exchange(_: int) -> str:
+        """The name is asked for once it is known what has to be moved."""
+        (own / ".local").rename(own / "was")
+        (own / ".local").symlink_to(place.outside)
+        monkeypatch.undo()
+        return "aside"
+
+    monkeypatch.setattr("gadget_drone.sandbox.wrap.secrets.token_hex", exchange)
+    path = f"{tools}:/usr/bin:/bin"
+    with pytest.raises(NotStarted, match="symbolic link"):
+        place.run("true", PATH=path)
+    assert sorted(os.listdir(place.outside)) == ["bin", "file"]
+    assert place.run("echo works", PATH=path).stdout == "works\n"
+    assert (own / "was/bin.moved-aside").is_symlink()

@@ -64,8 +64,8 @@ CHANGES: dict[str, Callable[[Path, Path], object]] = {
     "a worktree's configuration is another file": lambda project, _: replace(project / ".git" / "config.worktree", ""),
     "the repository is another": lambda project, _: move_and_make(project / ".git"),
     "the project is another directory": lambda project, _: move_and_make(project),
-    "the home is another": lambda _, workspace: move_and_make(workspace / ".gadget" / "home"),
-    "/tmp is another": lambda _, workspace: move_and_make(workspace / ".gadget" / "tmp"),
+    "the home is another": lambda _, workspace: move_and_make(workspace / ".gadget/home/project"),
+    "/tmp is another": lambda _, workspace: move_and_make(workspace / ".gadget/tmp/project"),
 }
 
 
@@ -301,9 +301,8 @@ async def test_a_sandbox_that_is_given_up_while_it_is_made_leaves_nothing(
 async def test_a_command_does_not_run_without_what_a_sandbox_is_made_of(
     place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    temporary = place.workspace / ".gadget" / "tmp"
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.parent.mkdir(exist_ok=True)
+    temporary = place.workspace / ".gadget/tmp/project"
+    temporary.parent.mkdir()
     temporary.write_text("")
     said = "The command did not start: the sandbox cannot be made: File exists."
     assert await shell(place, "touch ran") == said
@@ -381,7 +380,7 @@ from gadget_drone.sandbox.standing import Standing
 
 space = Path(sys.argv[1])
 project, home, outside = space / "work" / "project", space / "home", space / "outside"
-for directory in (project, home, outside, space / "other"):
+for directory in (project, home / ".local/bin", outside, space / "other"):
     directory.mkdir(parents=True)
 (home / ".netrc").write_text("secret")
 (outside / "file").write_text("secret")
@@ -391,7 +390,7 @@ config = (project / ".git" / "config").read_text()
 async def run(line, denied=(), repositories=()):
     hidden = Covered(denied).places(project)
     with (space / "output").open("w+b") as output:
-        env = {"PATH": "/usr/bin:/bin", "HOME": str(home)}
+        env = {"PATH": f"{home}/.local/bin:/usr/bin:/bin", "HOME": str(home)}
         running = await standing.start(["/bin/sh", "-c", line], env, project_dir=project,
                                        network=False, output=output.fileno(), hidden=hidden,
                                        repositories=repositories)
@@ -405,6 +404,8 @@ async def attempts():
     assert user == str(os.getuid()) and rights[1::2] == (["0" * 16] * 5 + ["1"]) * 2, said
     assert users != os.readlink("/proc/self/ns/user")
     assert (await run("readlink /proc/self/ns/net"))[1].split() == [net]
+    for line in ("chmod 0 ~/.local", "chmod 0 ~/.local ~", "true"):
+        assert (await run(line))[0] == 0
     assert await run("set -- /proc/[0-9]*; echo $#; exit 3") == (3, "2\\n")
     assert (await run("kill -TERM $$"))[0] == -15
     await run("touch /dev/shm/left; touch /dev/left; touch /run/left; ipcmk -M 100")

@@ -1,12 +1,16 @@
 import asyncio
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from gadget_api.messages import ToolCallRequest
 from gadget_drone.disk.confined import relative_target
 from gadget_drone.errors import ToolError
+from gadget_drone.tools.tool import ToolContext
+from gadget_drone.tools.toolbox import Toolbox
 from tests.gadget_drone.conftest import git
 from tests.gadget_drone.tools.conftest import Run
 
@@ -183,3 +187,10 @@ async def test_a_failed_write_leaves_nothing_behind(project: Path, run: Run) -> 
     assert (await run("write", path="directory/", content="x")).is_error
     assert sorted(os.listdir(project)) == [".git", "directory"]
     assert os.listdir(project / "directory") == []
+
+
+async def test_a_path_that_was_not_judged_is_not_opened(project: Path, context: ToolContext) -> None:
+    (project / "f").write_text("x")
+    call = ToolCallRequest(call_id="c1", name="read", params={"path": "f"})
+    result = await Toolbox.standard().run(call, replace(context, targets={"other": "other"}))
+    assert "was not judged" in result.content

@@ -1,7 +1,10 @@
 """The tool `git` in real repositories, in the sandbox and without it; hostile ones would leave a file `pwned`."""
 
 import asyncio
+import hashlib
 import os
+import shutil
+import struct
 import subprocess
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -62,7 +65,7 @@ class Pwned:
     path: Path
 
     def exists(self) -> bool:
-        return self.path.exists() or (self.path.parent / ".gadget/home" / self.path.name).exists()
+        return self.path.exists() or any(self.path.parent.glob(f".gadget/home/*/{self.path.name}"))
 
 
 @pytest.fixture
@@ -420,12 +423,35 @@ async def test_a_filter_in_a_file_that_the_configuration_includes_does_not_run(
     assert not pwned.exists()
 
 
-async def test_a_filter_with_an_odd_name_does_not_run(project: Path, pwned: Pwned, run: Run) -> None:
-    git(project, "config", "filter.a=b.clean", f"touch {pwned.path}; cat")
-    (project / ".git/info/attributes").write_text("* filter=a=b\n")
+@pytest.mark.parametrize("name", ["", "a=b", "a.b", "A", "."])
+async def test_a_filter_with_an_odd_name_does_not_run(name: str, project: Path, pwned: Pwned, run: Run) -> None:
+    git(project, "config", f"filter.{name}.clean", f"touch {pwned.path}; cat")
+    (project / ".git/info/attributes").write_text(f"* filter={name}\n")
     os.utime(project / "a.txt", (1e9, 1e9))
-    assert "did not run (a=b)" in await ok(run, action="status")
+    assert f"did not run ({name or '(empty name)'})" in await ok(run, action="status")
+    await ok(run, action="diff")
+    assert "has filters" in await refused(run, action="commit", message="x", all=True)
     assert not pwned.exists()
+    (project / "a.txt").write_text("changed\n")
+    git(project, "diff")
+    assert pwned.exists(), "it would run"
+
+
+async def test_a_merge_is_shown_without_merging_it_again(project: Path, pwned: Pwned, context: ToolContext) -> None:
+    """With `log.diffMerges=remerge`, `git show -m` runs the merge drivers that the configuration names."""
+    (project / ".git/info/attributes").write_text("* merge=evil\n")
+    git(project, "switch", "-qc", "other", "HEAD~1")
+    (project / "a.txt").write_text("else\n")
+    git(project, "commit", "-qam", "Else")
+    git(project, "merge", "-q", "--strategy=ours", "main")
+    git(project, "config", "merge.evil.driver", f"touch {pwned.path}; false")
+    git(project, "config", "log.diffMerges", "remerge")
+    call = ToolCallRequest(call_id="c", name="git", params={"action": "show"})
+    result = await Toolbox.standard().run(call, replace(context, hidden=(".env",)))
+    assert "Merge branch" in result.content
+    assert not pwned.exists()
+    git(project, "show", "-m", "--name-only")
+    assert pwned.exists(), "it would run"
 
 
 async def test_the_work_tree_is_the_project_whatever_the_configuration_says(
@@ -491,6 +517,86 @@ async def test_a_commit_writes_through_no_link(name: str, project: Path, tmp_pat
     assert victim.read_text() == "as it was\n"
     if context.sandboxed is None:
         assert f"{name} is a symbolic link" in result.content
+
+
+async def test_a_commit_on_a_branch_called_objects_writes_through_no_link(
+    project: Path, tmp_path: Path, context: ToolContext
+) -> None:
+    git(project, "switch", "-qc", "objects/sub/x")
+    await test_a_commit_writes_through_no_link("logs/refs/heads/objects/sub/x", project, tmp_path, context)
+
+
+def written_index(project: Path, name: str) -> bytes:
+    """An index with one file, of any name."""
+    entry = bytes(24) + struct.pack(">IIII", 0o100644, 0, 0, 0) + bytes.fromhex(git(project, "rev-parse", "HEAD:a.txt"))
+    entry += struct.pack(">H", len(name)) + name.encode()
+    index = b"DIRC" + struct.pack(">II", 2, 1) + entry + bytes(8 - len(entry) % 8)
+    return index + hashlib.sha1(index).digest()
+
+
+@pytest.mark.parametrize("name", ["../key", "{}/key", "d/../keys/k", "./keys/k", "keys//k", ".git/k", "sub/.GIT/k"])
+async def test_names_in_an_index_made_by_hand_lead_nowhere(
+    name: str, project: Path, tmp_path: Path, context: ToolContext
+) -> None:
+    name = name.format(tmp_path)
+    for path in ("../key", "keys/k", ".git/k", "sub/.GIT/k", "d/x"):
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).write_text("SECRET\n")
+    (project / ".git/index").write_bytes(written_index(project, name))
+    assert "SECRET" in git(project, "diff"), "git itself prints it"
+    call = ToolCallRequest(call_id="c", name="git", params={"action": "diff"})
+    result = await Toolbox.standard().run(call, replace(context, hidden=("keys/",)))
+    assert f"lists a file {name!r}" in result.content
+    assert "SECRET" not in result.content
+
+
+@pytest.mark.parametrize("path", [".git", ".git/commondir", ".git/objects/info/alternates", "link", "objects"])
+async def test_another_repository_is_not_shown(path: str, project: Path, tmp_path: Path, run: Run) -> None:
+    private = tmp_path / "home/private"
+    private.mkdir(parents=True)
+    git(private, "init", "-q", "-b", "main")
+    (private / "key").write_text("SECRET\n")
+    git(private, "add", "key")
+    git(private, "commit", "-qm", "Key")
+    commit, there = git(private, "rev-parse", "HEAD"), private / ".git"
+    if path in (".git", "link"):
+        shutil.move(project / ".git", tmp_path / "was")
+    match path:
+        case "link":
+            (project / ".git").symlink_to(there)
+        case "objects":
+            for file in (there / "objects").glob("??/*"):
+                (project / ".git" / file.relative_to(there)).parent.mkdir(exist_ok=True)
+                (project / ".git" / file.relative_to(there)).symlink_to(file)
+        case _:
+            named = there / "objects" if path.endswith("alternates") else there
+            (project / path).write_text(f"{'gitdir: ' if path == '.git' else ''}{named}\n")
+    assert "SECRET" in git(project, "show", commit), "git itself prints it"
+    result = await run("git", action="show", ref=commit)
+    assert result.is_error
+    assert "SECRET" not in result.content
+    (project / "new").write_text("x\n")
+    await run("git", action="commit", message="x", all=True)
+    assert git(private, "rev-list", "--count", "--all") == "1"
+
+
+async def test_a_switch_leaves_the_drones_state(project: Path, run: Run) -> None:
+    for name in (".gadget", ".Gadget"):
+        (project / name).mkdir()
+        (project / name / "state").write_text("theirs\n")
+        git(project, "switch", "-qc", name[1:])
+        git(project, "add", name)
+        git(project, "commit", "-qm", "State")
+        git(project, "switch", "-q", "main")
+        (project / name).mkdir(exist_ok=True)
+        (project / name / "state").write_text("ours\n")
+        assert "has a .gadget of its own" in await refused(run, action="switch", name=name[1:])
+        git(project, "symbolic-ref", "HEAD", f"refs/heads/{name[1:]}")
+        git(project, "reset", "-q")
+        assert "has a .gadget of its own" in await refused(run, action="switch", name="main")
+        assert (project / name / "state").read_text() == "ours\n"
+        git(project, "symbolic-ref", "HEAD", "refs/heads/main")
+        git(project, "reset", "-q")
 
 
 async def test_nested_repositories_run_nothing(project: Path, pwned: Pwned, run: Run) -> None:
