@@ -415,6 +415,19 @@ def test_many_deep_places_to_protect_stop_no_command(what: str, place: Place) ->
         assert not any((directory / ".git/config").read_text() for directory in deep)
 
 
+def test_a_repository_too_deep_for_a_mount_is_kept_by_a_directory_above(place: Place) -> None:
+    directory = place.project
+    while (room := 4095 - len(f"{directory}/.git/objects/")) > 0:
+        directory /= "d" * min(room, 200)
+    for name in ("objects", "refs"):
+        (directory / ".git" / name).mkdir(parents=True)
+    for name in ("HEAD", "config"):
+        (directory / ".git" / name).touch()
+    place.run_with(f"echo x >> {directory}/.git/config; echo x > made", repositories=[f"{directory}/.git"])
+    assert (place.project / "made").exists()
+    assert (directory / ".git/config").read_text() == ""
+
+
 def test_more_places_than_can_be_protected_are_refused_in_words(place: Place) -> None:
     files = [place.project / f"{number}.pem" for number in range(1000)]
     for file in files:
