@@ -47,8 +47,8 @@ def _obstacle() -> str | None:
         ended = asyncio.run(_try())
     except NotStarted as error:
         if error.errno in _NEVER or _are_namespaces_off():
-            return _explained(error.strerror)
-        raise _not_known(error.strerror) from error
+            return _explained(str(error.strerror))
+        raise _not_known(str(error.strerror)) from error
     except OSError as error:
         raise _not_known(str(error) or f"a command did not end within {TIMEOUT_S:g} s") from error
     if ended.status != 0:
@@ -86,16 +86,16 @@ def _are_namespaces_off() -> bool:
 
 def _not_known(what: str) -> NoSandbox:
     return NoSandbox(
-        f"The sandbox was tried, and failed: {_last_line(what)}. That may pass: mend it (a full disk? a busy machine?) and "
-        "start again. With GADGET_SANDBOX=off a drone starts, and its commands have all rights of this account."
+        f"The sandbox was tried, and failed: {_last_line(what)}. That may pass: mend it (a full disk? a busy machine?) "
+        "and start again. With GADGET_SANDBOX=off a drone starts, and its commands have all rights of this account."
     )
 
 
 def _explained(said: str) -> str:
     return (
-        f"bubblewrap does not work here: {_last_line(said)}. This machine or container does not let programs make or enter "
-        "namespaces. It needs Linux 5.3 or later and a bwrap that is not setuid; on Ubuntu allow bwrap by an AppArmor "
-        "profile; a container needs them allowed when it is started, or holds the commands itself."
+        f"bubblewrap does not work here: {_last_line(said)}. This machine or container does not let programs make or "
+        "enter namespaces. It needs Linux 5.3 or later and a bwrap that is not setuid; on Ubuntu allow bwrap by an "
+        "AppArmor profile; a container needs them allowed when it is started, or holds the commands itself."
     )
 
 

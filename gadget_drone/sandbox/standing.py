@@ -111,8 +111,8 @@ class Standing:
     ) -> Supervised:
         """Runs a command in `project_dir` in the sandbox; see `wrap` for what it may, `Supervisor.start` for the rest.
 
-        `env` must hold no secrets. Raises NotStarted; nothing runs outside of the sandbox then. Its errno is EPERM where
-        bubblewrap was not allowed to make one.
+        `env` must hold no secrets. Raises NotStarted; nothing runs outside of the sandbox then. Its errno is EPERM
+        where bubblewrap was not allowed to make one.
         """
         if self._users_git is None:
             self._users_git = await asyncio.to_thread(lambda: (user_settings(), user_files()))

@@ -116,8 +116,12 @@ def test_no_drone_starts_where_a_full_disk_leaves_it_open_whether_there_is_a_san
     line = f"mount -t tmpfs -o nr_inodes={files} tmpfs $1/full && TMPDIR=$1/full exec $0 {drone}"
     ran = subprocess.run(
         ["unshare", "--mount", "sh", "-c", line, sys.executable, tmp_path],
-        env=clean_environment(GADGET_DRONE_TOKEN="t", GADGET_SANDBOX="auto"), capture_output=True, text=True, timeout=20, check=False,
-    )  # fmt: skip
+        env=clean_environment(GADGET_DRONE_TOKEN="t"),
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
     assert ran.returncode == 1
     said = ran.stderr.splitlines()[-1]
     assert said.startswith("gadget-drone: The sandbox was tried, and failed: "), ran.stderr
