@@ -93,9 +93,9 @@ async def test_what_ran_beside_a_command_that_was_allowed_more_ends_with_it(plac
     await until((place.project / "up").exists)
     assert not strict_job.is_over
     strict = await begin(place, sessions, "one", STRICT)
+    assert strict_job.ended_because is not None
     after = await start(place, strict, "/bin/sh", "-c", "sleep 600")
     assert (strict_job.is_over, left.is_over, after.is_over) == (True, True, False)
-    assert strict_job.ended_because is not None
     assert after.ended_because is None
     await after.kill()
 
