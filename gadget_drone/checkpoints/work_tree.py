@@ -7,7 +7,6 @@ import shutil
 import stat
 from collections.abc import Iterator, Set
 from contextlib import contextmanager, suppress
-from io import FileIO
 from pathlib import Path
 from typing import Self
 
@@ -43,21 +42,32 @@ class WorkTree:
             return None
 
     def read(self, path: bytes, at_most: int) -> tuple[bytes, bytes] | None:
-        """The mode, as git writes it, and the content of a file or symlink; None where `find` gives None.
+        """The mode, as git writes it, and the content of a file or symlink; None where `find` finds neither.
 
-        Raises OSError: EFBIG for one that is larger, EINVAL for something else.
+        Raises OSError, EFBIG for more than `at_most` bytes.
         """
+        # Without O_NONBLOCK, opening a pipe waits for its other end.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         try:
             with self._folder(path) as (folder, name):
-                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                if stat.S_ISLNK(found.st_mode):
+                try:
+                    fd = os.open(name, flags, dir_fd=folder)
+                except OSError as error:
+                    if error.errno != errno.ELOOP:
+                        raise
                     return b"120000", os.readlink(name, dir_fd=folder)
-                # Without O_NONBLOCK, opening a pipe waits for its other end.
-                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-                with open(os.open(name, flags, dir_fd=folder), "rb", buffering=0) as file:
-                    return _read(file, at_most)
         except (FileNotFoundError, NotADirectoryError):
             return None
+        try:
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode):
+                return None
+            if found.st_size > at_most:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+            mode = b"100755" if found.st_mode & 0o100 else b"100644"
+            return mode, _content(fd, found.st_size, at_most)
+        finally:
+            os.close(fd)
 
     def is_readable(self, path: bytes) -> bool:
         try:
@@ -162,17 +172,15 @@ def is_the_projects(path: bytes) -> bool:
     return names[0] != b".gadget" and not any(name.lower() in _NO_NAMES for name in names)
 
 
-def _read(file: FileIO, at_most: int) -> tuple[bytes, bytes]:
-    found = os.fstat(file.fileno())
-    if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "it is no file")
+def _content(fd: int, size: int, at_most: int) -> bytes:
+    """`size`: what is expected."""
     parts: list[bytes] = []
-    while at_most >= 0 and (part := file.read(min(at_most + 1, found.st_size + 1))):
+    while at_most >= 0 and (part := os.read(fd, size + 4096)):
         parts.append(part)
         at_most -= len(part)
     if at_most < 0:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
-    return b"100755" if found.st_mode & 0o100 else b"100644", b"".join(parts)
+    return b"".join(parts)
 
 
 def _open_folder(name: bytes | str, folder: int) -> int:
