@@ -7,9 +7,10 @@ from typing import Any
 
 from gadget_api.errors import ErrorCode, GadgetError
 from gadget_api.workspace_files import WorkOrderFile, WorkspaceFile
+from gadget_drone.disk.durable import read_regular
 from gadget_drone.turn.journal import Summary, summarize
 from gadget_drone.workspace.lock import Holder, holder_of
-from gadget_drone.workspace.workspace import GADGET_DIR, REASON, Model, read_file
+from gadget_drone.workspace.workspace import GADGET_DIR, REASON, Model
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def inspect_workspace(directory: Path) -> WorkspaceView:
 
     def load(name: str, model: type[Model]) -> Model | None:
         try:
-            return model.model_validate_json(read_file(gadget_dir / name))
+            return model.model_validate_json(read_regular(gadget_dir / name))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except ValueError:

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,6 +27,21 @@ def replace_file(path: Path, data: bytes, *, is_synced: bool = True) -> None:
         raise
     if is_synced:
         sync_directory(path.parent)
+
+
+def read_regular(path: Path) -> bytes:
+    """Reads a file. Raises OSError, and ValueError where there is no regular file: a link, a pipe, a directory."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if path.is_symlink():
+            raise ValueError("it is a link") from error
+        raise
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise ValueError("it is no regular file")
+    with open(fd, "rb") as file:
+        return file.read()
 
 
 def remove_file(path: Path) -> None:

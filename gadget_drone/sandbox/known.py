@@ -10,9 +10,9 @@ from collections.abc import Container, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from gadget_drone.disk.durable import replace_file
+from gadget_drone.disk.durable import read_regular, replace_file
 from gadget_drone.disk.links import GONE, PATH_MAX, exists_without_links, is_git_directory, let_in
-from gadget_drone.sandbox.machine import make_own
+from gadget_drone.sandbox.machine import is_in, make_own
 from gadget_drone.sandbox.nested import git_directories
 from gadget_drone.sandbox.planted import made_harmless, set_aside
 from gadget_drone.sandbox.repositories import mend_common, remove_links
@@ -92,16 +92,27 @@ class KnownRepositories:
                 log.warning("%s", note)
 
     def _load(self) -> dict[str, dict[str, None]]:
+        """A repository may bring the file: what lies outside of its project, or of the workspace, does not count."""
         if self._known is None:
+            workspace = str(self._file.parent.parent)
             try:
-                read = json.loads(self._file.read_bytes())
-                self._known = {str(project): dict.fromkeys(map(str, paths)) for project, paths in read.items()}
+                read = json.loads(read_regular(self._file))
+                self._known = {
+                    project: {path: None for path in paths if _is_below(path, project)}
+                    for project, paths in read.items()
+                    if _is_below(project, workspace)
+                }
             except FileNotFoundError:
                 self._known = {}
-            except (ValueError, AttributeError, TypeError):
+            except (OSError, ValueError, AttributeError, TypeError, RecursionError):
                 log.warning("%s was damaged: git directories that were seen before are looked for anew", self._file)
                 self._known = {}
         return self._known
+
+
+def _is_below(path: str, directory: str) -> bool:
+    """Whether `path` is `directory` or in it, by its name alone. Raises TypeError for anything but text."""
+    return os.path.normpath(path) == path and is_in(path, directory)
 
 
 def _mountable(path: str) -> str:

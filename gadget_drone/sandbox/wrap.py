@@ -112,6 +112,8 @@ def wrap(
     # A drone that is installed in the project runs what is there, outside of the sandbox.
     kept += {path for path in (sys.prefix, os.path.dirname(sys.executable)) if is_in(path, project)}
     for path in (f"{project}/.git", *kept, *gone, *repositories):
+        if not is_in(path, project):
+            raise ValueError(f"{path} is not in {project}")
         let_in(project, path)
     command = (binary, *_isolation(binary), *(() if network else ("--unshare-net",)))
     for depth in _DEPTHS:

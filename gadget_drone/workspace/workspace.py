@@ -25,7 +25,7 @@ from gadget_api.model import WireModel, utc_now
 from gadget_api.projects import Slug
 from gadget_api.work_order import OrderProject
 from gadget_api.workspace_files import WORKSPACE_VERSION, WorkOrderFile, WorkspaceFile
-from gadget_drone.disk.durable import remove_file, replace_file
+from gadget_drone.disk.durable import read_regular, remove_file, replace_file
 from gadget_drone.disk.links import let_in
 from gadget_drone.git.clone import ask_git, is_checkout_of
 from gadget_drone.processes.programs import keep_out_of
@@ -146,7 +146,7 @@ class Workspace:
         """The accepted work order; None when there is none. A damaged one is moved aside, with a warning."""
         path = self.gadget_dir / "work-order.json"
         try:
-            return WorkOrderFile.model_validate_json(read_file(path))
+            return WorkOrderFile.model_validate_json(read_regular(path))
         except FileNotFoundError:
             return None
         except ValueError:
@@ -251,7 +251,7 @@ def _load_workspace_file(directory: Path, hostname: str, warnings: list[str]) ->
     path = gadget_dir / "workspace.json"
     has_lost_id = False
     try:
-        file = _parse_workspace_file(read_file(path))
+        file = _parse_workspace_file(read_regular(path))
     except FileNotFoundError:
         file = _fresh_workspace_file(directory, hostname, None)
     except ValueError:
@@ -286,7 +286,7 @@ def _workspace_id_in(path: Path) -> str | None:
     """The id in a `workspace.json` that does not parse, where one can be made out: with it the server still knows the
     drone, and the turn it left."""
     try:
-        found = _WORKSPACE_ID.search(read_file(path))
+        found = _WORKSPACE_ID.search(read_regular(path))
     except ValueError:
         return None
     return found[1].decode() if found is not None else None
@@ -301,21 +301,6 @@ def _parse_workspace_file(data: bytes) -> WorkspaceFile:
     if uuid.UUID(file.workspace_id).version != 4:
         raise ValueError("workspaceId is not a UUID v4")
     return file
-
-
-def read_file(path: Path) -> bytes:
-    """Raises OSError, and ValueError where there is no regular file: a link, a pipe, a directory."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        if path.is_symlink():
-            raise ValueError("it is a link") from error
-        raise
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise ValueError("it is no regular file")
-    with open(fd, "rb") as file:
-        return file.read()
 
 
 def _save(path: Path, model: WireModel) -> None:

@@ -1,6 +1,7 @@
 """What a command puts into the project so that the next sandbox is made of it."""
 
 import asyncio
+import json
 import os
 import shutil
 import subprocess
@@ -494,3 +495,20 @@ def test_no_link_that_a_job_puts_into_its_home_meanwhile_moves_a_file_of_the_mac
     assert sorted(os.listdir(place.outside)) == ["bin", "file"]
     assert place.run("echo works", PATH=path).stdout == "works\n"
     assert (own / "was/bin.moved-aside").is_symlink()
+
+
+def test_a_list_of_git_directories_that_a_repository_brings_opens_nothing(place: Place) -> None:
+    (place.outside / "deep").mkdir()
+    for directory in (place.outside, place.outside / "deep"):
+        (directory / "link").symlink_to("nowhere")
+    listed = [str(place.outside), str(place.outside / "deep"), f"{place.project}/../outside", "/"]
+    (place.workspace / ".gadget").mkdir(exist_ok=True)
+    (place.workspace / ".gadget" / "git-directories.json").write_text(
+        json.dumps({str(place.project): listed, str(place.workspace): listed, "/": listed})
+    )
+    KnownRepositories(place.workspace).mend_all()
+    assert (place.outside / "link").is_symlink()
+    assert (place.outside / "deep/link").is_symlink()
+    assert KnownRepositories(place.workspace).add(place.project, ()) == []
+    with pytest.raises(ValueError, match="is not in"):
+        place.run_with("true", repositories=listed)

@@ -244,7 +244,7 @@ async def test_nothing_is_left_open_when_it_is_made_anew(place: Place) -> None:
     for _ in range(5):
         replace(place.project / ".git" / "config", "")
         await run()
-    assert len(os.listdir("/proc/self/fd")) == before
+    await until(lambda: len(os.listdir("/proc/self/fd")) == before)
 
 
 async def test_a_supervisor_that_was_killed_is_replaced_in_the_same_sandbox(place: Place) -> None:
