@@ -118,9 +118,12 @@ def _lock(holder: Holder | None) -> Finding:
 
 
 def _sandbox() -> Finding:
-    from gadget_drone.sandbox.probe import probe
+    from gadget_drone.sandbox.probe import NoSandbox, probe
 
-    found = probe()
+    try:
+        found = probe()
+    except NoSandbox as error:
+        return Finding("sandbox", False, str(error))
     says = found.kind if found.reason is None else f"commands run with all your rights: {found.reason}"
     return Finding("sandbox", found.kind != "none", says, is_needed=False)
 

@@ -76,11 +76,11 @@ async def _run(settings: DroneSettings, workspace: Workspace, name: str | None) 
 
 
 async def _sandbox(settings: DroneSettings) -> Sandbox:
-    """Raises GadgetError when there must be one, and is none."""
+    """Raises GadgetError when there must be one and is none, or when it is not known whether there is one."""
     try:
         sandbox = await asyncio.to_thread(probe, settings.sandbox)
     except NoSandbox as exc:
-        raise GadgetError(ErrorCode.WORKSPACE_REFUSED, f"GADGET_SANDBOX requires a sandbox: {exc}") from exc
+        raise GadgetError(ErrorCode.WORKSPACE_REFUSED, str(exc)) from exc
     if sandbox.kind == "none":
         log.warning("Commands run without a sandbox. %s", sandbox.reason)
     return sandbox

@@ -109,6 +109,12 @@ class Place:
         errors: int | None,
         stdin: int | None,
     ) -> Supervised:
+        if not await self.session.confined.is_held_to(bounds):
+            raise ToolError(
+                "What was started under looser rules still runs, and cannot be ended: no command runs beside it. Tell "
+                "the user.",
+                ErrorCode.NOT_ALLOWED,
+            )
         if self._nested is None or not all(map(exists_without_links, self._nested)):  # a command may have moved one
             self._nested = await nested_repositories(project_dir)
         hides: Sequence[Path] = ()
@@ -169,6 +175,12 @@ def _places(bounds: Bounds, project_dir: Path) -> tuple[list[Path], list[Path]]:
         raise ToolError(
             f"Rules deny more than {MAX_PLACES:,} files, which the sandbox cannot hold: no command runs until a rule "
             "denies their directory instead. Tell the user.",
+            ErrorCode.NOT_ALLOWED,
+        ) from error
+    except OSError as error:
+        raise ToolError(
+            f"The files that rules deny cannot be looked for, so no command runs: {error.filename}: {error.strerror}. "
+            "Give the drone's account the right to read it, or remove it. Tell the user.",
             ErrorCode.NOT_ALLOWED,
         ) from error
 

@@ -130,7 +130,7 @@ def _ignored_then(store: Store, git: StoreGit, target: Commit, changes: list[Cha
             place = Path(os.fsdecode(os.path.join(os.fsencode(scratch), rules[number].path)))
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(content)
-        feed = b"".join(b"./" + path + b"\0" for path in removed)  # a colon in front would be a pathspec's
+        feed = (b"./" + path + b"\0" for path in removed)  # a colon in front would be a pathspec's
         said = git.run("check-ignore", "--no-index", "-z", "--stdin", feed=feed, allowed=(0, 1), work_tree=scratch)
     return {path.removeprefix(b"./") for path in said.split(b"\0")}
 
@@ -144,7 +144,7 @@ def _answer(git: StoreGit, now: Now, target: Commit, plan: _Plan, *, redo: Check
 
 def _contents(git: StoreGit, changes: list[Change]) -> Iterator[bytes]:
     """The new content of each. Raises GitFailed when one is missing."""
-    feed = "".join(f"{change.object_id}\n" for change in changes).encode()
+    feed = (f"{change.object_id}\n".encode() for change in changes)
     with git.stream("cat-file", "--batch", "--buffer", feed=feed) as output:
         for change in changes:
             git.check()

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -62,7 +62,7 @@ class StoreGit:
     def run(
         self,
         *arguments: str,
-        feed: bytes = b"",
+        feed: Iterable[bytes] = (),
         allowed: Collection[int] = (0,),
         work_tree: Path | None = None,
         alternates: str | None = None,
@@ -77,7 +77,7 @@ class StoreGit:
             return answer
 
     @contextmanager
-    def stream(self, *arguments: str, feed: bytes = b"", alternates: str | None = None) -> Iterator[IO[bytes]]:
+    def stream(self, *arguments: str, feed: Iterable[bytes] = (), alternates: str | None = None) -> Iterator[IO[bytes]]:
         """What git prints, to be read as it comes; who leaves early ends it. Raises GitFailed and Stopped."""
         environment = self._environment(self.project_dir, alternates)
         with self._running([*arguments], environment, feed, (0, _SIGPIPE)) as output:
@@ -86,7 +86,7 @@ class StoreGit:
     def ask_user(self, *arguments: str) -> str | None:
         """What git says about the user's own repository, which it only reads; None when it fails."""
         try:
-            with self._running([*arguments], git_environment(), b"", (0,)) as output:
+            with self._running([*arguments], git_environment(), (), (0,)) as output:
                 return os.fsdecode(output.read(MAX_ANSWER_BYTES)).removesuffix("\n")
         except GitFailed:
             return None
@@ -110,13 +110,13 @@ class StoreGit:
         self,
         arguments: list[str],
         environment: dict[str, str],
-        feed: bytes,
+        feed: Iterable[bytes],
         allowed: Collection[int],
         directory: Path | None = None,
     ) -> Iterator[IO[bytes]]:
         # Its input and its complaints are files: only one pipe is left, and nothing waits for another.
         with TemporaryFile() as given, TemporaryFile() as complaints:
-            given.write(feed)
+            given.writelines(feed)
             given.seek(0)
             with self._guard:
                 self.check()

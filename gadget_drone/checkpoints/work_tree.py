@@ -12,7 +12,7 @@ from typing import Self
 
 Seen = tuple[int, int, int, int, int] | None
 """What tells one state of a file from another; None: it is not there."""
-_PROTECTED = frozenset({b".git", b".gadget"})
+_NO_NAMES = frozenset({b"", b".", b"..", b".git"})
 
 
 class WorkTree:
@@ -28,23 +28,62 @@ class WorkTree:
         os.close(self._root)
 
     def seen(self, path: bytes) -> Seen:
+        found = self.find(path)
+        if found is None or stat.S_ISDIR(found.st_mode):
+            return None  # a directory is emptied, and replaced as if it were not there
+        return found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+    def find(self, path: bytes) -> os.stat_result | None:
+        """None where nothing is, or only by way of a symlink. Raises OSError for what cannot be looked at."""
         try:
             with self._folder(path) as (folder, name):
-                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                return os.stat(name, dir_fd=folder, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        if stat.S_ISDIR(found.st_mode):
-            return None  # it is emptied, and replaced as if it were not there
-        return found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+    def read(self, path: bytes, at_most: int) -> tuple[bytes, bytes] | None:
+        """The mode, as git writes it, and the content of a file or symlink; None where `find` finds neither.
+
+        Raises OSError, EFBIG for more than `at_most` bytes.
+        """
+        # Without O_NONBLOCK, opening a pipe waits for its other end.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        try:
+            with self._folder(path) as (folder, name):
+                try:
+                    fd = os.open(name, flags, dir_fd=folder)
+                except OSError as error:
+                    if error.errno != errno.ELOOP:
+                        raise
+                    return b"120000", os.readlink(name, dir_fd=folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        try:
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode):
+                return None
+            if found.st_size > at_most:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+            mode = b"100755" if found.st_mode & 0o100 else b"100644"
+            return mode, _content(fd, found.st_size, at_most)
+        finally:
+            os.close(fd)
+
+    def is_readable(self, path: bytes) -> bool:
+        try:
+            with self._folder(path) as (folder, name):
+                return os.access(name, os.R_OK, dir_fd=folder)
+        except OSError:
+            return False
 
     def obstacle(self, path: bytes, *, is_new: bool, removed: Set[bytes]) -> str | None:
         """Why the file cannot be replaced or removed, once those in `removed` are gone; None when it can.
 
         `is_new`: no snapshot knows a file there.
         """
-        names = path.split(b"/")
-        if any(name.lower() == b".git" for name in names) or names[0] in _PROTECTED or b".." in names:
+        if not is_the_projects(path):
             return "it is not the project's"
+        names = path.split(b"/")
         folder = os.dup(self._root)
         try:
             for depth, name in enumerate(names[:-1], 1):
@@ -125,6 +164,23 @@ class WorkTree:
             yield folder, name
         finally:
             os.close(folder)
+
+
+def is_the_projects(path: bytes) -> bool:
+    """Whether a checkpoint may hold it. The list of files in the user's git may name anything."""
+    names = path.split(b"/")
+    return names[0] != b".gadget" and not any(name.lower() in _NO_NAMES for name in names)
+
+
+def _content(fd: int, size: int, at_most: int) -> bytes:
+    """`size`: what is expected."""
+    parts: list[bytes] = []
+    while at_most >= 0 and (part := os.read(fd, size + 4096)):
+        parts.append(part)
+        at_most -= len(part)
+    if at_most < 0:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    return b"".join(parts)
 
 
 def _open_folder(name: bytes | str, folder: int) -> int:

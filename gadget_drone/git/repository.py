@@ -22,7 +22,7 @@ from tempfile import TemporaryFile
 from typing import Protocol
 
 from gadget_api.errors import ErrorCode, GadgetError
-from gadget_drone.git.settings import HARMLESS, Settings, git_environment, user_settings
+from gadget_drone.git.settings import HARMLESS, Settings, Stamp, git_environment, stamp, user_settings
 from gadget_drone.processes.pipes import CHUNK_BYTES, open_pipe
 from gadget_drone.processes.programs import find_program
 from gadget_drone.processes.supervised import NotStarted, Supervised
@@ -56,6 +56,8 @@ _DRIVER = re.compile(r"(filter|hook)\.(.*)\.[a-z0-9-]+", re.I | re.S)
 _ALTERNATE = "alternate: "
 _MISLEADING = re.compile(r"(?:\A|[\0/])(?:\.{0,2}|\.git)(?=[\0/]|\Z)", re.I)
 """In names with NUL between them: a part that is empty (the first of an absolute path), `.`, `..` or `.git`."""
+_listed_indexes: dict[Path, Stamp] = {}
+"""Of each project: the index whose names lead nowhere else. Listing them again takes a git for each call."""
 _UNFINISHED = {
     "MERGE_HEAD": "merge",
     "rebase-merge": "rebase",
@@ -141,7 +143,7 @@ class Repository:
         said = (await self.ask("rev-parse", "--absolute-git-dir", "--git-common-dir")).split("\n")
         if len(said) != 2:
             raise GitRefused("The path of the git directory has a line end in it.")
-        found = [self._directory / path for path in dict.fromkeys(said)]
+        found = [self._directory / path for path in said]
         if os.path.lexists(found[-1] / "objects/info/alternates"):
             lines = (await self.ask("count-objects", "-v")).split("\n")
             # A path with odd characters is quoted: no such directory is in the project.
@@ -150,6 +152,10 @@ class Repository:
 
     async def _refuse_misleading_index(self) -> None:
         """Raises GitRefused for a name in the index that leads elsewhere: git would read and print what is there."""
+        # A command that changes it meanwhile can read what git can: this is about repositories made by hand.
+        index = stamp(self._directory / ".git/index")
+        if index is not None and _listed_indexes.get(self._directory) == index:
+            return
         rest = b""
 
         async def take(chunk: bytes) -> None:
@@ -162,6 +168,7 @@ class Repository:
             raise GitRefused("The index has too many names.")
         if ran.status != 0:
             raise GitRefused(f"git ls-files failed: {ran.last_words}")
+        _listed_indexes[self._directory] = index
 
     async def ask(self, *arguments: str, given: str = "") -> str:
         """What git prints, without the last newline. Raises GitRefused when it fails, or prints too much."""
@@ -334,8 +341,7 @@ def refuse_misleading(names: Iterable[str]) -> None:
 def _refuse_elsewhere(directories: Sequence[Path], places: Sequence[Path]) -> None:
     """Raises GitRefused for a directory outside of `places`, and for a symbolic link in one. Blocks."""
     inside = [Path(os.path.realpath(place)) for place in places]
-    for directory in directories:
-        real = Path(os.path.realpath(directory))
+    for real in dict.fromkeys(Path(os.path.realpath(directory)) for directory in directories):
         if not any(real.is_relative_to(place) for place in inside):
             raise GitRefused(
                 f"This repository takes what it has from {real}, outside of the project: use the shell, or install "

@@ -3,6 +3,7 @@
 Of programs that are not known here, arguments that are names of files that exist count as read.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
@@ -44,6 +45,15 @@ _OUTPUT = {
     "ld": ("-o",), "rustc": ("-o",), "uudecode": ("-o", "--output-file"), "openssl": ("-out",), "base64": ("-o",),
     "strace": ("-o",), "gpg": ("-o", "--output"),
 }  # fmt: skip
+_TARGET = ("-t", "--target-directory")
+"""Of what copies."""
+_FLAGS = {
+    "sort": "bcCdfghiMmnRrsuVz", "curl": "#01246aBfgGiIjJkLlMnNOpqRsSvZ", "wget": "bcdEFHkKLmNnpqrSvxV", "shuf": "erz",
+    "cp": "abdfHilLnpPrRsTuvxZ", "mv": "bfinTuvZ", "ln": "bdfFiLnPrsTv", "install": "bcCdDpsTvZ", "iconv": "cls",
+    "tree": "aACdDfFgJlNpqQrsStuUvxX", "time": "apqv", "patch": "bceEflNnRsTtuvZ", "strace": "cCdDfFhiknNqrtTvVwxyzZ",
+    "gpg": "acdekqsv", "zstd": "cdfklqrtvz", "pandoc": "sNS", "base64": "dDi",
+}  # fmt: skip
+"""Letters without a value, which may stand before one with a value in the same word."""
 _ANYWHERE = {
     **dict.fromkeys(("tar", "bsdtar", "gtar"), ("x", "--extract", "--get", "-x")), "unzip": ("",), "patch": ("",),
     "cpio": ("",), "7z": ("x", "e"), "7za": ("x", "e"), "unrar": ("x", "e"), "ar": ("x", "-x"), "rename": ("",),
@@ -135,13 +145,9 @@ def _of_options(name: str, arguments: Sequence[Word]) -> Iterator[Named]:
     outputs = _OUTPUT.get(name, ())
     for index, word in enumerate(arguments):
         text = word.text
-        option, has_value, value = text.partition("=")
-        if option in outputs and has_value:
-            yield Named(_WRITE, Word(value, word.certainty))
-        elif text in outputs and index + 1 < len(arguments):
-            yield Named(_WRITE, arguments[index + 1])
-        elif (short := next((o for o in outputs if len(o) == 2 and text.startswith(o) and text != o), "")) != "":
-            yield Named(_WRITE, Word(text.removeprefix(short), word.certainty))
+        _, _, value = text.partition("=")
+        if (written := _value_of(name, outputs, word, arguments[index + 1 :])) is not None:
+            yield Named(_WRITE, written)
         elif name not in ("echo", "printf"):
             parts = {value, text.rpartition("@")[2] if "@" in text else ""}
             if text[:1] == "-":
@@ -152,14 +158,8 @@ def _of_options(name: str, arguments: Sequence[Word]) -> Iterator[Named]:
 
 
 def _copies(name: str, operands: list[Word], arguments: Sequence[Word], is_deep: bool) -> Iterator[Named]:
-    target = next(
-        (
-            value
-            for word, following in zip(arguments, [*arguments[1:], Word("")], strict=True)
-            if (value := _target(word, following)) is not None
-        ),
-        None,
-    )
+    given = (_value_of(name, _TARGET, word, arguments[index + 1 :]) for index, word in enumerate(arguments))
+    target = next((value for value in given if value is not None), None)
     if target is not None:
         sources = [word for word in operands if word is not target]
     else:
@@ -179,9 +179,19 @@ def _copies(name: str, operands: list[Word], arguments: Sequence[Word], is_deep:
             yield Named(_WRITE, Word(inside, max(target.certainty, word.certainty)))
 
 
-def _target(word: Word, following: Word) -> Word | None:
-    if word.text in ("-t", "--target-directory"):
-        return following
-    if word.text.startswith("--target-directory="):
-        return Word(word.text.partition("=")[2], word.certainty)
-    return None
+def _value_of(name: str, options: Sequence[str], word: Word, following: Sequence[Word]) -> Word | None:
+    """What `word` gives to one of `options`, which may be shortened, behind other letters, or have it behind them."""
+    text = word.text
+    if text.startswith("--"):
+        option, has_value, value = text.partition("=")
+        if len(option) > 2 and any(known.startswith(option) for known in options):
+            return Word(value, word.certainty) if has_value else next(iter(following), None)
+        return None
+    if text in options:
+        return next(iter(following), None)
+    letters = re.escape("".join(known[1] for known in options if len(known) == 2))
+    found = re.match(f"-[{re.escape(_FLAGS.get(name, '')) or letters}]*?[{letters}]", text) if letters else None
+    if found is None:
+        return None
+    value = text[found.end() :]
+    return Word(value, word.certainty) if value else next(iter(following), None)

@@ -92,6 +92,8 @@ class _Found:
         """Where the commands may run, relative to the project or absolute."""
         self._is_lost = False
         """Whether they may run elsewhere, too."""
+        self._assigned: list[tuple[str, Word]] = []
+        """What the line assigns without a command: those variables that are exported already reach all commands."""
         self._visited = 0
         self._secrets = Covered(rule.pattern for rule in SECRETS)
         self.accesses: dict[Access, None] = {}
@@ -106,6 +108,8 @@ class _Found:
         words = (word.text for simple in parsed.commands for word in simple.words)
         if parsed.has_loops and any(map(_CHANGES_DIRECTORY.search, words)):
             self._is_lost = True
+        # In loops and functions the order of the text is not the order of what runs.
+        self._assigned += [one for simple in parsed.commands if not simple.words for one in simple.assignments]
         for simple in parsed.commands:
             if len(self.accesses) > _MAX_ACCESSES:
                 return self._unreadable(text)
@@ -134,7 +138,12 @@ class _Found:
             if changes_what_runs(name):
                 self._unreadable(f"{name}={value.text}")
         if simple.words:
-            self._command(simple.words, simple.redirections, nesting, _shown(simple.assignments))
+            self._command(
+                simple.words,
+                simple.redirections,
+                nesting,
+                _shown([*filter(_may_be_exported, self._assigned), *simple.assignments]),
+            )
         for redirection in simple.redirections:
             self._redirection(redirection)
 
@@ -384,6 +393,12 @@ def _entries_of(directory: str) -> list[os.DirEntry[str]]:
             return list(islice(entries, _MAX_VISITED))
     except (OSError, ValueError):
         return []
+
+
+def _may_be_exported(assignment: tuple[str, Word]) -> bool:
+    """Names in small letters that our environment has not are a line's own, such as that of a loop."""
+    name, _ = assignment
+    return not name.islower() or name in os.environ
 
 
 def _exists(path: str) -> bool:

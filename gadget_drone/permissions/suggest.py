@@ -14,12 +14,14 @@ _NEVER = SHELLS | names(
     "rm rmdir shred dd mkfs chmod chown sudo doas su eval exec source . trap env xargs find curl wget ssh scp sftp "
     "rsync nc ncat telnet kill pkill killall shutdown reboot mount umount docker podman kubectl systemctl crontab at "
     "python pypy perl ruby node nodejs php lua awk gawk mawk sed tee mv ln install patch npx bunx pnpx uvx deno bun "
-    "m4 socat sqlite3 psql java gcc g++ cc c++ clang clang++ openssl ssh-keygen"
+    "m4 socat fd fdfind hg bat batcat man less more export set sqlite3 psql java gcc g++ cc c++ clang clang++ openssl "
+    "ssh-keygen"
 )
 """To allow these for ever is to allow anything, or what cannot be undone."""
 _NEVER_WITH = frozenset({("git", "push"), ("git", "reset"), ("git", "clean"), ("git", "config"),
                          ("git", "bisect"), ("git", "rebase"),
                          ("git", "worktree"), ("git", "submodule"), ("git", "filter-branch"), ("npm", "exec"),
+                         ("pip", "install"), ("pip3", "install"), ("go", "test"),
                          ("npm", "publish"), ("uv", "run"), ("poetry", "run"), ("bundle", "exec")})  # fmt: skip
 _INTERPRETER = r"(python|pypy|perl|ruby|node|php|lua|awk|gawk|mawk|nawk|gcc|clang).*"
 _SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")

@@ -39,6 +39,11 @@ LOOK_AGAIN_S = 60.0
 """After this time, what the machine has is looked at again: somebody may have put a key into /etc."""
 _HOLDER = ("/bin/sh", "-c", "echo made; read -r end")
 """Is there until its input ends."""
+_REFUSALS = (
+    "No permissions", "does not support user namespaces", "Operation not permitted", "Permission denied",
+    "Function not implemented", "Read-only file system",
+)  # fmt: skip
+"""What bubblewrap says, always in English, where the kernel or a container does not let it make a sandbox."""
 _OUTER = ("cgroup", "uts", "net", "mnt")
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 """How `mountinfo` writes blanks in a path."""
@@ -110,7 +115,8 @@ class Standing:
     ) -> Supervised:
         """Runs a command in `project_dir` in the sandbox; see `wrap` for what it may, `Supervisor.start` for the rest.
 
-        `env` must hold no secrets. Raises NotStarted; nothing runs outside of the sandbox then.
+        `env` must hold no secrets. Raises NotStarted; nothing runs outside of the sandbox then. Its errno is EPERM
+        where bubblewrap was not allowed to make one.
         """
         if self._users_git is None:
             self._users_git = await asyncio.to_thread(lambda: (user_settings(), user_files()))
@@ -258,7 +264,8 @@ async def _holder(command_line: Sequence[str]) -> AsyncIterator[int]:
             assert process.stderr is not None
             if not await process.stdout.readline():
                 said = (await process.stderr.read()).decode("utf-8", "replace").strip()
-                raise NotStarted(errno.EPERM, said or "bubblewrap gave no reason")
+                number = errno.EPERM if any(words in said for words in _REFUSALS) else errno.EAGAIN
+                raise NotStarted(number, said or "bubblewrap gave no reason")
             yield json.loads(info.read())["child-pid"]
         finally:
             await _end(process)

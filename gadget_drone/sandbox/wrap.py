@@ -138,7 +138,7 @@ def _show_machine(
         make_own(directory)
     for place in ("/tmp", "/var/tmp"):
         plan.bind(own_tmp, place)
-    elsewhere = [*shown, *(tool for tool in toolchains(env, home) if not _leads_into(tool, workspace))]
+    elsewhere = _outermost([*shown, *(tool for tool in toolchains(env, home) if not _leads_into(tool, workspace))])
     if home != "/" and not is_in(project, f"{workspace}/.gadget"):
         plan.bind(own_home, home)
         plan.own_home = own_home, home
@@ -155,6 +155,17 @@ def _show_machine(
 def _named_after(project: str, workspace: str) -> str:
     """A directory's name that stands for the project's path below the workspace; no other path gives the same."""
     return "%workspace" if project == workspace else quote(os.fsencode(os.path.relpath(project, workspace)), safe="")
+
+
+def _outermost(places: Iterable[str]) -> list[str]:
+    """Without those that others show already: a mount below another one would be covered, or its way be pinned."""
+    real = {place: os.path.realpath(place) for place in places}
+
+    def is_shown(place: str) -> bool:
+        others = {other for other in real.values() if other != real[place]}
+        return is_in(place, *(real.keys() - {place})) and is_in(real[place], *others)
+
+    return [place for place in real if not is_shown(place)]
 
 
 def _pin(plan: "Plan", own_home: str, home: str, project: str, places: Iterable[str]) -> None:

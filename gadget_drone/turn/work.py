@@ -198,7 +198,7 @@ async def _place(turn: TurnScope, project_dir: Path, models: Models) -> Place:
         spool_dir=drone.workspace.blobs_dir,
         supervisor=drone.supervisor,
         sandbox=drone.sandbox,
-        session=await drone.sessions.of(order.session.id),
+        session=await drone.sessions.of(order.session.id, project_dir),
         allow_private=drone.settings.allow_private_urls,
         keep_output=lambda spool: drone.uploads.keep(order.turn.id, spool),
         keep_image=lambda image: drone.images.keep(order.turn.user.id, image),

@@ -138,7 +138,7 @@ async def test_the_agent_waits_while_the_user_edits_by_hand(stage_for: Any) -> N
         lambda name, p: (
             name == "turnStatus"
             and p["turn"]["_id"] == second["_id"]
-            and "by hand" in (p["turn"]["statusReason"] or "")
+            and "you are editing" in (p["turn"]["statusReason"] or "")
         )
     )
     assert (await stage.ide.call("requestWorkspaceMode", {**mode, "mode": "idle"}))["ok"] is True

@@ -43,7 +43,7 @@ async def test_an_output_past_the_quota_is_cut_with_a_notice_and_the_turn_goes_o
         return any(map(is_notice, stage.ide.events(turn["_id"]))) or None
 
     await until(noticed)
-    await stage.release()
+    await stage.let_go()
     assert (await stage.ide.until_complete(turn["_id"]))["success"] is True
     events = await stage.user.events(turn["_id"])
     [notice] = filter(is_notice, events)

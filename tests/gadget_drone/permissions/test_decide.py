@@ -362,6 +362,15 @@ def test_always_allow_suggests_a_command_and_its_subcommand(line: str, pattern: 
         "git worktree list",
         "git submodule update",
         "git-push",
+        "fd x",
+        "hg log",
+        "pip install x",
+        "go test ./...",
+        "bat x",
+        "man ls",
+        "less x",
+        "export A=1",
+        "set -e",
     ],
 )
 def test_always_allow_is_not_offered_for_what_runs_anything(line: str, project: Path) -> None:

@@ -22,6 +22,17 @@ echo x | $(printf tee) -a conf.yml
 python3 -c 'open("conf.yml", "w")'
 perl -pi -e s/a/b/ *.yml
 sh -s
+cp -t. evil/conf.yml
+cp -vt . evil/conf.yml
+cp --target-dir=. evil/conf.yml
+mv --target . evil/conf.yml
+ln -sft . evil/conf.yml
+install -Dt . evil/conf.yml
+sort -uo conf.yml evil
+sort -uoconf.yml evil
+sort evil --outp=conf.yml
+sort evil --outp conf.yml
+curl -sSo conf.yml x.test
 git apply p.diff
 git apply --3way p.diff
 git switch other

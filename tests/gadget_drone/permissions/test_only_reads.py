@@ -389,6 +389,15 @@ def test_an_allowing_rule_does_not_fit_behind_a_variable(assignment: str, tree: 
     assert judge("CI=1 LC_ALL=C make test", allowing, tree).decision is Decision.ALLOW
 
 
+@pytest.mark.parametrize(
+    "before", ["JAVA_HOME=/x; ", "for JAVA_HOME in /x; do :; done; ", "f() { make x; }; CC=x; f; "]
+)
+def test_nor_behind_a_statement_that_assigns_one(before: str, tree: Path) -> None:
+    allowing = policy("ask", *(rule("allow", "execute", f"{name} *") for name in ("make", ":", "f")))
+    assert judge(f"{before}make test", allowing, tree).decision is Decision.ASK
+    assert judge("for f in a b; do make x; done; CI=1; make x", allowing, tree).decision is Decision.ALLOW
+
+
 def test_git_asks_where_the_project_is_no_repository(tmp_path: Path) -> None:
     assert judge("git status", policy("ask"), tmp_path).decision is Decision.ASK
 

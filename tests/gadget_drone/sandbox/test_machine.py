@@ -4,12 +4,14 @@ import asyncio
 import os
 import shutil
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from gadget_drone.processes.ripgrep import find_ripgrep
 from gadget_drone.sandbox.machine import SYSTEM, own_state, private_places, toolchains
 from gadget_drone.sandbox.standing import Standing
 from tests.gadget_drone.sandbox.conftest import Place
@@ -114,6 +116,24 @@ def test_paths_that_the_drones_owner_names_are_shown_read_only(place: Place, tmp
     finally:
         asyncio.run(shown.standing.close())
     assert (sdk / "file").read_text() == "needed\n"
+
+
+@pytest.mark.parametrize("path", [".local/bin", ".local/share/pipx/venvs/drone/bin", "none"])
+def test_ripgrep_beside_the_drones_python_is_there(path: str, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    beside = place.home / ".local/share/pipx/venvs/drone/bin"
+    for directory in (beside, place.home / ".local/bin"):
+        directory.mkdir(parents=True)
+    (beside.parent / "pyvenv.cfg").touch()
+    shutil.copy(find_ripgrep() or "", beside / "rg")
+    with monkeypatch.context() as installed:
+        installed.setattr(sys, "executable", str(beside / "python"))
+        standing = Standing(place.workspace)
+    shown = Place(place.workspace, place.project, place.home, place.outside, standing)
+    try:
+        ran = shown.run(f"{beside}/rg --version", PATH=f"{place.home}/{path}:/usr/bin:/bin")
+        assert ran.stdout.startswith("ripgrep"), ran.stderr
+    finally:
+        asyncio.run(standing.close())
 
 
 def test_a_path_entry_that_a_command_has_made_a_link_of_shows_nothing(place: Place, tmp_path: Path) -> None:

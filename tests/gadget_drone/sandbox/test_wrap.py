@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from gadget_drone.sandbox.denials import denied_by_sandbox
 from gadget_drone.sandbox.probe import NoSandbox, probe
 from tests.gadget_drone.sandbox.conftest import Place
+from tests.harness import clean_environment
 
 
 @pytest.mark.parametrize(
@@ -84,6 +87,46 @@ def test_a_probe_says_why_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         probe("required")
     refusing.unlink()
     assert "install the system's package" in (probe().reason or "")
+
+
+@pytest.mark.parametrize(
+    "what", ["echo 'bwrap: Creating new namespace failed: Resource temporarily unavailable' >&2", ""]
+)
+def test_a_failure_that_may_pass_is_not_taken_for_a_machine_without_a_sandbox(
+    what: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "bwrap").write_text(f"#!/bin/sh\n[ $1 = --help ] && exit\n{what or 'sleep 600'}\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    monkeypatch.setattr("gadget_drone.sandbox.wrap._WHERE", str(tmp_path))
+    monkeypatch.setattr("gadget_drone.sandbox.standing.MAKE_S", 1.0)
+    with pytest.raises(NoSandbox, match="temporarily unavailable" if what else "within 1 s"):
+        probe()
+
+
+@pytest.mark.parametrize("files", [2, 4, 6])
+def test_no_drone_starts_where_a_full_disk_leaves_it_open_whether_there_is_a_sandbox(
+    files: int, tmp_path: Path
+) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can mount")
+    full = tmp_path / "full"
+    full.mkdir()
+    (tmp_path / "space").mkdir()
+    drone = "-P -m gadget_drone --workspace $1/space --server http://127.0.0.1:9"
+    line = f"mount -t tmpfs -o nr_inodes={files} tmpfs $1/full && TMPDIR=$1/full exec $0 {drone}"
+    ran = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", line, sys.executable, tmp_path],
+        env=clean_environment(GADGET_DRONE_TOKEN="t"),
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert ran.returncode == 1
+    said = ran.stderr.splitlines()[-1]
+    assert said.startswith("gadget-drone: The sandbox was tried, and failed: "), ran.stderr
+    assert "No space left" in said
+    assert "GADGET_SANDBOX=off" in said
 
 
 @pytest.mark.parametrize(
