@@ -128,14 +128,14 @@ def walk(top: str, enters: Callable[[str], bool]) -> Iterator[tuple[int, str, li
             while below is None:
                 inside, identity, names = levels[-1]
                 back = directory if _identity(directory) == identity else _back(directory, f"{top}/{inside}", identity)
+                if back is not None and back != directory:
+                    os.close(directory)
+                    directory = back
                 if back is None or not names:
                     levels.pop()
                     if not levels:
                         return
-                if back is not None and back != directory:
-                    os.close(directory)
-                    directory = back
-                elif back is not None and names:
+                else:
                     name = names.pop()
                     below = _open_unless_gone(name, directory)
                     inside = f"{inside}{name}/"

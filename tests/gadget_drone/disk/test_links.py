@@ -125,6 +125,7 @@ def test_a_walk_goes_on_where_a_directory_was_moved_or_removed(project: Path) ->
     for name in ("a/b/c", "d/e", "f/g"):
         (project / name).mkdir(parents=True)
     seen = []
+    before = len(os.listdir("/proc/self/fd"))
     for _, inside, _ in walk(str(project), lambda path: path != ".git"):
         seen.append(inside)
         if inside == "a/b/":
@@ -132,3 +133,4 @@ def test_a_walk_goes_on_where_a_directory_was_moved_or_removed(project: Path) ->
         elif inside == "d/":
             shutil.rmtree(project / "d")
     assert {"", "a/", "a/b/", "a/b/c/", "d/", "f/", "f/g/"} <= set(seen)
+    assert len(os.listdir("/proc/self/fd")) == before
