@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gadget_api.model import utc_now
-from gadget_drone.processes.programs import find_program, keep_out_of
-from gadget_drone.processes.ripgrep import find_ripgrep
+from gadget_drone.processes.programs import find_program, find_ripgrep, keep_out_of
 from gadget_drone.service.server import Server
 from gadget_drone.status import inspect_workspace
 from gadget_drone.tools.entry_points import find_tools

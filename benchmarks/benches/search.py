@@ -11,7 +11,7 @@ from benchmarks.bench import Bench, Result, Scale
 from benchmarks.figures import Row
 from benchmarks.repository import COMMON, FILES, QUICK_FILES, RARE, make_repository
 from benchmarks.rounds import Step, times_ms
-from gadget_drone.processes.ripgrep import find_ripgrep
+from gadget_drone.processes.programs import find_ripgrep
 from gadget_drone.processes.supervised import Supervisor
 from gadget_drone.tools.search import search
 from gadget_drone.tools.tool import ToolContext

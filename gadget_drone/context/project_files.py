@@ -13,8 +13,8 @@ from gadget_drone.disk.links import exists_without_links
 from gadget_drone.errors import ToolError
 from gadget_drone.git.settings import git_environment
 from gadget_drone.processes.environment import child_environment
-from gadget_drone.processes.programs import find_program
-from gadget_drone.processes.ripgrep import VISIBLE, find_ripgrep
+from gadget_drone.processes.programs import find_program, find_ripgrep
+from gadget_drone.processes.ripgrep import VISIBLE
 
 MAX_LIST_BYTES = 16 * 1024 * 1024
 """Of names: about 300,000 files."""

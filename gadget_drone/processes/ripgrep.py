@@ -16,7 +16,7 @@ from typing import Protocol
 from gadget_drone.errors import ToolError
 from gadget_drone.processes.environment import child_environment
 from gadget_drone.processes.pipes import CHUNK_BYTES, open_pipe
-from gadget_drone.processes.programs import find_beside_python, find_program
+from gadget_drone.processes.programs import find_ripgrep
 from gadget_drone.processes.supervised import Ended, NotStarted
 
 TIMEOUT_S = 30.0
@@ -47,11 +47,6 @@ class Start(Protocol):
     """Starts a command in the directory to be looked at. Raises NotStarted."""
 
     async def __call__(self, command: Sequence[str], *, output: int, errors: int) -> Running: ...
-
-
-def find_ripgrep() -> str | None:
-    """The binary: the `ripgrep` wheel's, beside the interpreter, or the one on PATH."""
-    return find_beside_python("rg") or find_program("rg")
 
 
 def _shown(piece: bytes) -> str:

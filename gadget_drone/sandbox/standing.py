@@ -29,7 +29,7 @@ from typing import IO
 from gadget_drone.disk.links import Identity, identity_without_links, open_without_links
 from gadget_drone.git.settings import Settings, below, user_files, user_settings
 from gadget_drone.processes.environment import child_environment
-from gadget_drone.processes.ripgrep import find_ripgrep
+from gadget_drone.processes.programs import find_ripgrep
 from gadget_drone.processes.supervised import Namespaces, NotStarted, Supervised, Supervisor
 from gadget_drone.sandbox.known import KnownRepositories
 from gadget_drone.sandbox.wrap import Mount, Plan, Wrapping, look_at_machine, wrap

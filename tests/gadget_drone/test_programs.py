@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gadget_drone.git.settings import user_settings
-from gadget_drone.processes.programs import find_program, keep_out_of
-from gadget_drone.processes.ripgrep import find_ripgrep, ripgrep
+from gadget_drone.processes.programs import find_program, find_ripgrep, keep_out_of
+from gadget_drone.processes.ripgrep import ripgrep
 from tests.gadget_drone.conftest import git
 from tests.gadget_drone.test_hostile_repositories import CALLS
 

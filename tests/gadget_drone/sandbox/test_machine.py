@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gadget_drone.processes.ripgrep import find_ripgrep
+from gadget_drone.processes.programs import find_ripgrep
 from gadget_drone.sandbox.machine import SYSTEM, own_state, private_places, toolchains
 from gadget_drone.sandbox.standing import Standing
 from tests.gadget_drone.sandbox.conftest import Place
