@@ -52,6 +52,11 @@ def find_beside_python(name: str) -> str | None:
     return beside if os.access(beside, os.X_OK) and not _is_in_workspace(beside) else None
 
 
+def find_ripgrep() -> str | None:
+    """Its binary: the `ripgrep` wheel's, beside the interpreter, or the one on PATH."""
+    return find_beside_python("rg") or find_program("rg")
+
+
 def program(name: str) -> str:
     """As `find_program`. Raises FileNotFoundError."""
     found = find_program(name)
