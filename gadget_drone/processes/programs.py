@@ -69,8 +69,3 @@ def _is_in_workspace(path: str) -> bool:
     """Whether `path` is, or leads, into a workspace."""
     places = (os.path.normpath(path), os.path.realpath(path))
     return any(place == own or place.startswith(f"{own}/") for own in _workspaces for place in places)
-
-
-def find_ripgrep() -> str | None:
-    """The binary: the `ripgrep` wheel's, beside the interpreter, or the one on PATH."""
-    return find_beside_python("rg") or find_program("rg")
