@@ -96,15 +96,15 @@ def test_outside_of_the_project() -> None:
     assert decision(policy("full", rule("deny", "read", "passwd")), "read", "/etc/passwd") is Decision.DENY
 
 
-@pytest.mark.parametrize("pattern", ["~/.ssh/**", "//people/Ada/.ssh/**", "//people/*/.ssh", "//people/Ada/.ssh/i?_rsa"])
-@pytest.mark.parametrize("line", ["cat ~/.ssh/id_rsa", "cat /people/Ada/.ssh/id_rsa", "cat ~/.ss?/id_rsa"])
+@pytest.mark.parametrize("pattern", ["~/.ssh/**", "//data/Ada/.ssh/**", "//data/*/.ssh", "//data/Ada/.ssh/i?_rsa"])
+@pytest.mark.parametrize("line", ["cat ~/.ssh/id_rsa", "cat /data/Ada/.ssh/id_rsa", "cat ~/.ss?/id_rsa"])
 def test_a_home_is_the_same_however_it_is_spelled(
     pattern: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOME", "/people/Ada")
+    monkeypatch.setenv("HOME", "/data/Ada")
     assert judge(line, policy("full", rule("deny", "read", pattern)), tmp_path).decision is not Decision.ALLOW
-    allowed = policy("ask", rule("allow", "read", "~/.ssh/**"), rule("allow", "read", "//people/Ada/**"))
-    assert path_fits("//people/Ada/**", "~/x", wide=False)
+    allowed = policy("ask", rule("allow", "read", "~/.ssh/**"), rule("allow", "read", "//data/Ada/**"))
+    assert path_fits("//data/Ada/**", "~/x", wide=False)
     assert decision(allowed, "read", "~/notes") is Decision.ALLOW
 
 
