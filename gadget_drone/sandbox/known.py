@@ -6,7 +6,7 @@ A command may hide one from the next look, and a drone may die: so they are on d
 import json
 import logging
 import os
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -83,7 +83,7 @@ class KnownRepositories:
         except OSError as error:
             return [*notes, f"new git repositories in {project_dir} cannot be looked for: {error.strerror}"]
         notes += _made_harmless((path for path in found if path not in known), project_dir, known)
-        return notes[:_MAX_NOTES]
+        return _as_text(notes)
 
     def mend_all(self) -> None:
         """What commands left when a drone was killed. Blocks."""
@@ -156,4 +156,9 @@ def mended(project_dir: Path, nested: Iterable[str] = (), *, objects: bool = Fal
         except OSError as error:
             if error.errno not in GONE:
                 notes.append(f"git may not work with {git}: {error.strerror}")
-    return notes[:_MAX_NOTES]
+    return _as_text(notes)
+
+
+def _as_text(notes: Sequence[str]) -> list[str]:
+    """The first notes; a file name that is not UTF-8 has marks in it."""
+    return [os.fsencode(note).decode("utf-8", "replace") for note in notes[:_MAX_NOTES]]

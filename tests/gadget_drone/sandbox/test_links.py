@@ -512,3 +512,9 @@ def test_a_list_of_git_directories_that_a_repository_brings_opens_nothing(place:
     assert KnownRepositories(place.workspace).add(place.project, ()) == []
     with pytest.raises(ValueError, match="is not in"):
         place.run_with("true", repositories=listed)
+
+
+def test_a_link_whose_name_is_no_text_is_told_as_text(place: Place) -> None:
+    os.symlink(b"nowhere", os.fsencode(place.project) + b"/.git/x\xff")
+    [note] = KnownRepositories(place.workspace).mend(place.project)
+    assert "x\ufffd was removed" in note
