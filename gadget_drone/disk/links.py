@@ -12,6 +12,7 @@ GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 """The errors that say: nothing is there, or a link. A missing right does not say so."""
 PATH_MAX = 4096
 """The bytes of a path that Linux takes, with the zero at its end. Descriptors reach what is deeper."""
+_NAME_MAX = 255
 _TRIES = 100
 """A job that takes a right away again and again wins some of them."""
 Identity = tuple[int, int]
@@ -187,5 +188,7 @@ def _may_exist(path: str) -> bool:
     try:
         os.lstat(path)
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:  # no name may be so long, a path may
+            return all(len(os.fsencode(name)) <= _NAME_MAX for name in path.split("/"))
         return error.errno not in GONE
     return True

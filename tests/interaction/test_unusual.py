@@ -76,10 +76,10 @@ async def test_its_user_is_told_wherever_he_is_and_a_look_takes_the_mark_away(st
         assert answer.is_success, answer.text
         await until(lambda: marked(False))
         assert (await listed(stage))["unusualAt"] is None
-        await stage.release()
+        await stage.let_go()
         await until(lambda: marked(True))  # it has used twice as much
         assert len(await noticed(stage, turn["_id"])) == 2
-        await stage.release()
+        await stage.let_go()
         await stage.ide.until_complete(turn["_id"])
         assert (await stage.user.until_over(turn["_id"]))["unusualAt"] is None
 
